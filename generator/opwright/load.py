@@ -1,0 +1,208 @@
+"""From a folder of YAML files to a `Library` of complete operations.
+
+In: paths. Out: model.py's dataclasses, every `use` resolved. All problems of all files are collected and raised
+together. Spec text is untrusted: sizes, depths and counts are bounded, anchors, aliases, tags and several
+documents in a file are refused before anything is composed, and no Python object is ever constructed from YAML.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from . import schema
+from .check import check_library, check_op
+from .model import Attribute, Common, Library, Node, Op, Sources
+from .schema import Problems
+from .source import Mark, Problem, SpecInvalid, suggestion
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 12
+MAX_EVENTS = 50_000
+COMMON = "_common.yaml"
+SOURCES = "_sources.yaml"
+
+N = TypeVar("N", bound=Node)
+
+
+def load(folder: Path, root: Path | None = None) -> Library:
+    """The operations of a folder, ordered by name.
+
+    Files are named in marks relative to `root` (the folder's parent's parent unless said), with forward slashes,
+    so that no output depends on where the project lies. Raises SpecInvalid with every problem found.
+    """
+    root = root if root is not None else folder.resolve().parent.parent
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+    except OSError as error:
+        raise SpecInvalid([Problem(Mark(str(folder)), "file", f"cannot read the folder: {error.strerror}")]) from None
+    texts = {}
+    problems = Problems()
+    for path in paths:
+        name = _relative(path, root)
+        try:
+            texts[name] = read_text(path, name)
+        except SpecInvalid as invalid:
+            problems.extend(invalid.problems)
+    if not any(not Path(name).name.startswith("_") for name in texts) and not problems:
+        problems.note(Mark(_relative(folder, root)), "file", "there is no operation in this folder (no *.yaml file)")
+    return load_texts(texts, problems)
+
+
+def _relative(path: Path, root: Path) -> str:
+    resolved = Path(os.path.abspath(path))
+    base = Path(os.path.abspath(root))
+    return resolved.relative_to(base).as_posix() if resolved.is_relative_to(base) else path.name
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of one spec file; SpecInvalid where it is too big, no regular file or no UTF-8."""
+    mark = Mark(name)
+    try:
+        if not path.is_file():
+            raise SpecInvalid([Problem(mark, "file", "this is no regular file")])
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecInvalid([Problem(mark, "file", f"cannot be read: {error.strerror}")]) from None
+    if len(data) > MAX_BYTES:
+        raise SpecInvalid([Problem(mark, "file-size", f"a spec file has at most {MAX_BYTES} bytes")])
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SpecInvalid([Problem(mark, "file-encoding", f"byte {error.start} is not UTF-8")]) from None
+
+
+def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Library:
+    """The same as `load`, from file names and texts."""
+    problems = problems if problems is not None else Problems()
+    common, sources = Common(), Sources()
+    drafts: list[Op] = []
+    for name, text in sorted(texts.items()):
+        before = len(problems)
+        stem = Path(name).name
+        if stem == COMMON:
+            common = _decode(Common, text, name, problems) or common
+        elif stem == SOURCES:
+            sources = _decode(Sources, text, name, problems) or sources
+        elif stem.startswith("_"):
+            problems.note(Mark(name), "file", f"a file that starts with _ is {COMMON} or {SOURCES}")
+        else:
+            draft = _decode(Op, text, name, problems)
+            if draft is not None and len(problems) == before:
+                drafts.append(draft)
+    ops = []
+    for draft in drafts:
+        found = Problems()
+        op = _complete(draft, common, found)
+        if not found:
+            check_op(op, sources.pages, found)
+        problems.extend(found)
+        ops.append(op)
+    if not problems:
+        check_library(ops, problems)
+    if problems:
+        raise SpecInvalid(problems)
+    return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages)
+
+
+def _decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
+    try:
+        _refuse_hostile(text, name)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except SpecInvalid as invalid:
+        problems.extend(invalid.problems)
+        return None
+    except yaml.MarkedYAMLError as error:
+        where = error.problem_mark or error.context_mark
+        mark = Mark(name, where.line + 1, where.column + 1) if where else Mark(name)
+        problems.note(mark, "yaml", f"not YAML: {error.problem or error.context}")
+        return None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problems.note(Mark(name), "yaml", f"not YAML: {str(error).splitlines()[0][:200]}")
+        return None
+    if root is None:
+        problems.note(Mark(name), "yaml", "the file is empty")
+        return None
+    result: N = schema.Struct(cls).decode(root, name, problems)
+    return result
+
+
+def _refuse_hostile(text: str, name: str) -> None:
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
+        mark = Mark(name, event.start_mark.line + 1, event.start_mark.column + 1)
+
+        def refuse(rule: str, message: str, mark: Mark = mark) -> SpecInvalid:
+            return SpecInvalid([Problem(mark, rule, message)])
+
+        if count > MAX_EVENTS:
+            raise refuse("yaml-size", f"a spec file has at most {MAX_EVENTS} nodes")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise refuse("yaml-anchor", "anchors and aliases are not part of the spec language; name shared things in _common.yaml")
+        if getattr(event, "tag", None) is not None:
+            raise refuse("yaml-tag", "tags are not part of the spec language")
+        if isinstance(event, yaml.DocumentStartEvent) and depth < 0:
+            raise refuse("yaml-documents", "a spec file holds one document")
+        if isinstance(event, yaml.DocumentEndEvent):
+            depth = -MAX_DEPTH
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise refuse("yaml-depth", f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _merge(base: N, over: N) -> N:
+    """`base` with every key that `over` gives; its mark is that of `over` where `over` changes anything."""
+    empty = type(over)()
+    fields = [field.name for field in dataclasses.fields(over) if field.metadata]  # type: ignore[arg-type]
+    given = {name: getattr(over, name) for name in fields if getattr(over, name) != getattr(empty, name)}
+    at = over.at if given.keys() - {"use"} else base.at
+    return dataclasses.replace(base, **given, at=at)  # type: ignore[type-var]
+
+
+def _resolve(items: Iterable[N], shared: dict[str, Any], what: str, problems: Problems) -> tuple[N, ...]:
+    return tuple(_resolve_one(item, shared, what, problems) for item in items)
+
+
+def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems) -> N:
+    use = getattr(item, "use", None)
+    if use is None:
+        return item
+    if use not in shared:
+        problems.note(item.at, f"unknown-{what}", f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}")
+        return item
+    return _merge(shared[use], item)
+
+
+def _complete(draft: Op, common: Common, problems: Problems) -> Op:
+    """The operation with everything that it takes from _common.yaml put in."""
+    dims = {role: _merge(common.dims[role], dim) if role in common.dims else dim for role, dim in draft.dims.items()}
+    attributes: tuple[Attribute, ...] = _resolve(
+        draft.attributes, {str(a.name): a for a in common.attributes}, "attribute", problems
+    )
+    lets: dict[str, dict[str, Any]] = {
+        section: {
+            symbol: _resolve_one(let, common.let, "value", problems) for symbol, let in getattr(draft, section).items()
+        }
+        for section in ("let", "padding", "shape")
+    }
+    return dataclasses.replace(
+        draft,
+        dims=dims,
+        attributes=attributes,
+        layouts={**common.layouts, **draft.layouts},
+        constraints=_resolve(draft.constraints, {str(c.id): c for c in common.constraints}, "constraint", problems),
+        classes=_resolve(draft.classes, {str(c.name): c for c in common.classes}, "class", problems),
+        discrepancies=_resolve(
+            draft.discrepancies, {str(d.id): d for d in common.discrepancies}, "discrepancy", problems
+        ),
+        **lets,
+    )

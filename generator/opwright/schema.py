@@ -1,0 +1,373 @@
+"""The shapes that spec text may take: one small set of kinds that both decodes YAML nodes and prints a JSON Schema.
+
+In: composed YAML nodes (never constructed Python objects). Out: frozen dataclasses of model.py, every one with
+the mark where it stands. Decoding is directed by the expected kind, so `no`, `1e3` or `N` in a text field is text.
+Every problem goes to the `Problems` list; a field that failed decodes to a placeholder and the walk goes on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import yaml
+
+from . import expr
+from .source import Mark, Problem, SpecInvalid, suggestion
+
+MAX_TEXT = 2000
+MAX_ITEMS = 200
+# Words that a name may not be, because it becomes an identifier of C and of Python.
+C_WORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm main NULL "
+    "EOF INFINITY NAN INT64_MAX INT64_MIN bool true false complex imaginary linux unix errno signgam".split()
+)
+RESERVED = C_WORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})
+
+
+class Problems(list[Problem]):
+    """Collects complaints while decoding."""
+
+    def note(self, mark: Mark, rule: str, message: str) -> None:
+        self.append(Problem(mark, rule, message))
+
+
+class Kind(Protocol):
+    """A kind of YAML value."""
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> Any: ...
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def mark_of(node: yaml.Node, file: str) -> Mark:
+    return Mark(file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _article(node: yaml.Node) -> str:
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a text"
+
+
+def _scalar(node: yaml.Node, file: str, problems: Problems, expected: str) -> str | None:
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    problems.note(mark_of(node, file), "kind", f"expected {expected} but found {_article(node)}")
+    return None
+
+
+@dataclass(frozen=True)
+class Text:
+    """Free text for people; printable, of bounded length."""
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
+        text = _scalar(node, file, problems, "a text") or ""
+        if len(text) > MAX_TEXT:
+            problems.note(mark_of(node, file), "text-length", f"a text has at most {MAX_TEXT} characters")
+            return ""
+        text = " ".join(text.split())
+        if not text.isprintable():
+            problems.note(mark_of(node, file), "text-printable", "a text may hold printable characters only")
+            return ""
+        return text
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A name that matches a pattern; `identifier` ones are also no reserved word of C or Python."""
+
+    pattern: str
+    what: str
+    identifier: bool = False
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
+        text = _scalar(node, file, problems, self.what)
+        if text is None:
+            return ""
+        mark = mark_of(node, file)
+        if len(text) > 64 or not re.fullmatch(self.pattern, text):
+            problems.note(mark, "name", f"{text[:70]!r} is not {self.what} (it must match {self.pattern}, 64 at most)")
+        elif self.identifier and (text in RESERVED or text in expr.FUNCTIONS or text in RESERVED_BY_CALL):
+            problems.note(mark, "name-reserved", f"'{text}' is a reserved word of C, of Python or of the package")
+        return text
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^(?:{self.pattern})$", "maxLength": 64}
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
+        text = _scalar(node, file, problems, f"one of {', '.join(self.words)}")
+        if text is not None and text not in self.words:
+            hint = suggestion(text, self.words)
+            problems.note(mark_of(node, file), "value", f"{text[:70]!r} is none of {', '.join(self.words)}{hint}")
+            return self.words[0]
+        return text or self.words[0]
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"enum": list(self.words)}
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer of 64 bits."""
+
+    least: int = expr.INT64_MIN
+    most: int = expr.INT64_MAX
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> int:
+        text = _scalar(node, file, problems, "an integer")
+        if text is None or not re.fullmatch(r"-?\d{1,19}", text):
+            if text is not None:
+                problems.note(mark_of(node, file), "kind", f"expected an integer but found {text[:40]!r}")
+            return max(self.least, 0)
+        value = int(text)
+        if not self.least <= value <= self.most:
+            problems.note(mark_of(node, file), "range", f"{value} is not within {self.least} to {self.most}")
+        return value
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """true or false."""
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> bool:
+        text = _scalar(node, file, problems, "true or false")
+        if text not in (None, "true", "false"):
+            problems.note(mark_of(node, file), "kind", f"expected true or false but found {text[:40]!r}")
+        return text == "true"
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Located:
+    """An expression of the language, with its text and place."""
+
+    tree: expr.Expr
+    text: str
+    at: Mark = dataclasses.field(compare=False)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An expression of the spec language."""
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> Located:
+        text = _scalar(node, file, problems, "an expression") or "0"
+        mark = mark_of(node, file)
+        quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
+        try:
+            return Located(expr.parse(text, mark.moved(1) if quoted else mark), text, mark)
+        except SpecInvalid as invalid:
+            problems.extend(invalid.problems)
+            return Located(expr.Number(0), "0", mark)
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": ["string", "integer"], "maxLength": expr.MAX_LENGTH}
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`target op= value` over tensor elements; op is sum or max."""
+
+    target: expr.Read
+    op: str
+    value: expr.Expr
+    text: str
+    at: Mark = dataclasses.field(compare=False)
+
+
+_ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\bmax)=(?!=)\s*(?P<value>.+)")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An assignment of the spec language."""
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> Assignment | None:
+        text = _scalar(node, file, problems, "an assignment")
+        if text is None:
+            return None
+        quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
+        mark = mark_of(node, file).moved(int(quoted))
+        found = _ASSIGNMENT.fullmatch(text)
+        if not found:
+            problems.note(mark, "semantics-form", "expected out[...] += value, or out[...] max= value")
+            return None
+        try:
+            target = expr.parse(found["target"], mark)
+            value = expr.parse(found["value"], mark.moved(found.start("value")))
+        except SpecInvalid as invalid:
+            problems.extend(invalid.problems)
+            return None
+        if not isinstance(target, expr.Read):
+            problems.note(mark, "semantics-form", "the left side must be an output with its indices")
+            return None
+        return Assignment(target, "sum" if found["op"] == "+" else "max", value, text, mark)
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "string", "maxLength": 2 * expr.MAX_LENGTH}
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list of one kind."""
+
+    item: Kind
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> tuple[Any, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            problems.note(mark_of(node, file), "kind", f"expected a list but found {_article(node)}")
+            return ()
+        if len(node.value) > MAX_ITEMS:
+            problems.note(mark_of(node, file), "too-many", f"a list has at most {MAX_ITEMS} entries")
+            return ()
+        return tuple(self.item.decode(child, file, problems) for child in node.value)
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "array", "items": self.item.schema(definitions), "maxItems": MAX_ITEMS}
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A mapping from names of one kind to values of one kind; the order of the text is kept."""
+
+    key: Word
+    item: Kind
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, child in entries(node, file, problems):
+            key = self.key.decode(key_node, file, problems)
+            if key in result:
+                problems.note(mark_of(key_node, file), "duplicate-key", f"'{key}' stands here twice")
+            result[key] = self.item.decode(child, file, problems)
+        return result
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        key = self.key.schema(definitions)["pattern"]
+        return {
+            "type": "object",
+            "patternProperties": {key: self.item.schema(definitions)},
+            "additionalProperties": False,
+        }
+
+
+def entries(node: yaml.Node, file: str, problems: Problems) -> list[tuple[yaml.Node, yaml.Node]]:
+    """The key and value nodes of a mapping; none, and a problem, where the node is no mapping."""
+    if not isinstance(node, yaml.MappingNode):
+        problems.note(mark_of(node, file), "kind", f"expected a mapping but found {_article(node)}")
+        return []
+    if len(node.value) > MAX_ITEMS:
+        problems.note(mark_of(node, file), "too-many", f"a mapping has at most {MAX_ITEMS} entries")
+        return []
+    return list(node.value)
+
+
+class Node:
+    """A dataclass of model.py that stands in a spec file.
+
+    Its fields are made by `key()`; `shorthand` names the field that a bare text stands for.
+    """
+
+    shorthand: ClassVar[str | None] = None
+    at: Mark
+
+
+def key(kind: Kind, doc: str, *, required: bool = False, default: Any = None) -> Any:
+    """A field of a Node: its kind, and what it means, for editors and for people."""
+    metadata = {"kind": kind, "doc": doc, "required": required}
+    if isinstance(default, (dict, list)):
+        return dataclasses.field(default_factory=type(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def keys_of(cls: type[Node]) -> dict[str, Mapping[str, Any]]:
+    """The keys that a Node's mapping may have; a trailing underscore (Python keywords) is not part of the key."""
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    return {field.name.rstrip("_"): field.metadata for field in fields if field.metadata}
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A mapping with the keys of one Node class, or the shorthand of it."""
+
+    cls: type[Node]
+
+    def decode(self, node: yaml.Node, file: str, problems: Problems) -> Any:
+        keys = keys_of(self.cls)
+        names = {field.name.rstrip("_"): field.name for field in dataclasses.fields(self.cls)}  # type: ignore[arg-type]
+        at = mark_of(node, file)
+        values: dict[str, Any] = {}
+        short = self.cls.shorthand
+        if short and isinstance(node, yaml.ScalarNode):
+            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})  # type: ignore[call-arg]
+        seen: set[str] = set()
+        for key_node, child in entries(node, file, problems):
+            name = _scalar(key_node, file, problems, "a key") or ""
+            mark = mark_of(key_node, file)
+            if name in seen:
+                problems.note(mark, "duplicate-key", f"'{name}' stands here twice")
+            elif name not in keys:
+                problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{suggestion(name, keys)}")
+            else:
+                values[names[name]] = keys[name]["kind"].decode(child, file, problems)
+            seen.add(name)
+        for name, metadata in keys.items():
+            if metadata["required"] and name not in seen:
+                problems.note(at, "missing-key", f"'{name}' is missing: {metadata['doc']}")
+                values[names[name]] = metadata["kind"].decode(yaml.ScalarNode("", "", node.start_mark), file, Problems())
+        return self.cls(**values, at=at)  # type: ignore[call-arg]
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        name = self.cls.__name__
+        if name not in definitions:
+            definitions[name] = {}
+            keys = keys_of(self.cls)
+            shape: dict[str, Any] = {
+                "type": "object",
+                "description": (self.cls.__doc__ or "").strip().splitlines()[0],
+                "properties": {
+                    key: {**metadata["kind"].schema(definitions), "description": metadata["doc"]}
+                    for key, metadata in keys.items()
+                },
+                "required": [key for key, metadata in keys.items() if metadata["required"]],
+                "additionalProperties": False,
+            }
+            if self.cls.shorthand:
+                shape = {"anyOf": [keys[self.cls.shorthand]["kind"].schema(definitions), shape]}
+            definitions[name] = shape
+        return {"$ref": f"#/$defs/{name}"}
+
+
+def json_schema(root: type[Node], title: str) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of files whose root is `root`."""
+    definitions: dict[str, Any] = {}
+    reference = Struct(root).schema(definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **reference,
+        "$defs": definitions,
+    }

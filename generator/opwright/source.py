@@ -1,0 +1,52 @@
+"""Where a piece of a spec stands, and what is wrong with it.
+
+Every node that the loader makes carries a `Mark`; every complaint is a `Problem`. Problems are collected
+and raised together as one `SpecInvalid`, so that a spec owner mends a file in one pass.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Mark:
+    """A place in a spec file; line and column count from 1."""
+
+    file: str = "<memory>"
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def moved(self, columns: int) -> Mark:
+        return Mark(self.file, self.line, self.column + columns)
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One complaint about a spec: where, which rule, and a sentence that says what to do."""
+
+    mark: Mark
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.mark}: {self.rule}: {self.message}"
+
+
+class SpecInvalid(Exception):
+    """A set of specs that cannot be used; `problems` lists every reason, in file order."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'strides'?)`, or nothing where no known word is close."""
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""
