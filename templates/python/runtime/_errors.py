@@ -1,7 +1,7 @@
 """The exceptions of the package.
 
 In: what a validator found. Out: an exception that says what to do about it.
-Leaf modules know neither the operation nor its spec: they raise `Refusal`, which the operation turns into a `SpecError`.
+Leaf modules know neither the operation nor its spec. They raise `Refusal`; the operation makes it a `SpecError`.
 """
 
 from __future__ import annotations

@@ -48,9 +48,8 @@ def get_num_threads() -> int:
     """
     if _chosen is not None:
         return _chosen
-    if "OPWRIGHT_NUM_THREADS" in os.environ:
-        return _parse(os.environ["OPWRIGHT_NUM_THREADS"])
-    return cpu_count()
+    wanted = os.environ.get("OPWRIGHT_NUM_THREADS")
+    return _parse(wanted) if wanted else cpu_count()
 
 
 @cache
@@ -85,7 +84,7 @@ def run(kernel: Kernel, parts: int) -> None:
 class _Job:
     """One call of `run`. Whoever is free takes the next part, the caller included.
 
-    The caller only ever waits for parts that some thread is running already: nested and simultaneous calls cannot deadlock.
+    The caller only ever waits for parts that some thread runs already: nested and simultaneous calls cannot deadlock.
     """
 
     def __init__(self, kernel: Kernel, parts: int) -> None:
