@@ -17,7 +17,7 @@ from ._errors import Refusal
 Array = np.ndarray[Any, Any]
 
 _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
-_INT64 = range(-(2**63), 2**63)
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _UINT16 = np.dtype(np.uint16)
 _OVERLAP_WORK = 10_000  # candidates that the exact test may try: some 0.1 ms
@@ -112,23 +112,38 @@ def int_list(argument: str, value: object) -> tuple[int, ...]:
         entries = value
     else:
         raise _kind(argument, describe(value), "a list of integers")
-    integers = tuple([entry if type(entry) is int else _integer(entry) for entry in entries])
-    if None in integers:
-        nearest = [int(e) for e in entries] if all(isinstance(e, float) and e.is_integer() for e in entries) else None
-        raise _kind(argument, describe(value), "a list of integers", nearest)
-    for entry in integers:
-        if entry not in _INT64:
-            raise Refusal(f"{argument}-int64", argument, describe(value), "integers that int64 can hold")
-    return integers  # type: ignore[return-value]
+    for entry in entries:
+        if type(entry) is not int or not _INT64_MIN <= entry <= _INT64_MAX:
+            return tuple(_int_entry(argument, value, entry) for entry in entries)
+    return tuple(entries)
+
+
+def _int_entry(argument: str, value: object, entry: object) -> int:
+    """`entry` of the list `value` as an integer, for the lists that hold more than plain small ones."""
+    integer = _integer(entry)
+    if integer is None:
+        raise _kind(argument, describe(value), "a list of integers", _integral(value))
+    if not _INT64_MIN <= integer <= _INT64_MAX:
+        raise Refusal(f"{argument}-int64", argument, describe(value), "integers that int64 can hold")
+    return integer
+
+
+def _integral(value: Any) -> object:
+    """What a float with an integral value, or a list of such and integers, was meant to be; None for anything else."""
+    if isinstance(value, (list, tuple)):
+        entries = [_integral(entry) for entry in value]
+        return None if None in entries else entries
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return _integer(value)
 
 
 def int_scalar(argument: str, value: object) -> int:
     """`value` as an integer: Python's, NumPy's, or a 0-d integer array. Refusals as of `int_list`."""
     integer = value if type(value) is int else _integer(value)
     if integer is None:
-        nearest = int(value) if isinstance(value, float) and value.is_integer() else None
-        raise _kind(argument, describe(value), "an integer", nearest)
-    if integer not in _INT64:
+        raise _kind(argument, describe(value), "an integer", _integral(value) if isinstance(value, float) else None)
+    if not _INT64_MIN <= integer <= _INT64_MAX:
         raise Refusal(f"{argument}-int64", argument, describe(value), "an integer that int64 can hold")
     return integer
 

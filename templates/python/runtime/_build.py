@@ -1,13 +1,13 @@
 """Compiles the generated C and loads it through cffi.
 
-In: a `Unit` (declarations, sources, headers, flags). Out: a `Library` to call, taken from the folder `_built` beside this
-module, from the user's cache, or compiled now into that cache.
+In: a `Unit` (declarations, sources, headers, flags). Out: a `Library` to call, taken from the folder `_built` beside
+this module, from the user's cache, or compiled now into that cache.
 
 An entry of either folder is a directory `<unit>-<content>-<toolchain>` with the library, its SHA-256 and the build log.
 `content` hashes what the library is made from: C text, declarations, flags, platform, and for API mode Python's ABI and
 cffi. `toolchain` hashes who made it: the compiler's own version output and the CPU's features. Neither holds a path.
-The cache wants both to match. An entry in `_built` (or, on a machine without a compiler, in the cache) serves wherever its
-content matches: every instruction set that it uses is named in its flags. To ship a library, copy its entry to `_built`.
+The cache wants both to match. An entry in `_built` (or, where there is no compiler, in the cache) serves wherever its
+content matches: whatever instruction set it uses is named in its flags. To ship a library, copy its entry to `_built`.
 
 Of the environment, OPWRIGHT_CACHE_DIR, OPWRIGHT_FFI (api or abi) and CC are honoured. CFLAGS and LDFLAGS are not: a
 stray -ffast-math would break what the kernels promise. This module writes nowhere but in the cache.
@@ -47,6 +47,7 @@ Progress = Callable[[str, int, int], None]
 
 BUILT = Path(__file__).resolve().parent / "_built"
 _LOG_LINES = 25  # of a failed build, shown in the error
+_RECIPE = "1"  # raised when this module compiles otherwise than before: part of every content hash
 
 
 class BuildError(RuntimeError):
@@ -122,7 +123,7 @@ def load(unit: Unit, progress: Progress | None = None) -> Library:
             if target.module in _loaded:
                 return _loaded[target.module]
         library = _find(targets, BUILT) or _make(_buildable(targets), progress)
-        _loaded[f"_opwright_{unit.name}_{_target(unit, library.mode).content}"] = library
+        _loaded[library.path.stem] = library  # which is the name of its module
         return library
 
 
@@ -138,6 +139,15 @@ def build(units: Sequence[Unit], progress: Progress | None = None) -> list[Path]
     with ThreadPoolExecutor(cpu_count()) as jobs, ThreadPoolExecutor(max(len(targets), 1)) as waiting:
         entries = [waiting.submit(_ensure, target, folder, compiler, jobs, step) for target in targets]
     return [target.library(entry.result()) for target, entry in zip(targets, entries, strict=True)]
+
+
+def _forget_lock() -> None:
+    """In a forked child, where the thread that holds the lock may not exist."""
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
 
 
 def _find(targets: Sequence[_Target], folder: Path) -> Library | None:
@@ -198,7 +208,7 @@ def _python_include() -> list[Path]:
 
 
 def _target(unit: Unit, mode: Mode) -> _Target:
-    parts: list[str | bytes] = [unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
+    parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
     parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
     if mode == "api":
         parts += [str(sysconfig.get_config_var("SOABI")), cffi.__version__]
@@ -232,8 +242,8 @@ def _compiler() -> _Compiler:
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
         raise BuildError(
-            f"no C compiler: {'CC names ' + names[0] + ', which is' if wanted else 'none of cc, gcc, clang is'} not on the"
-            " PATH. Install gcc or clang (Debian and Ubuntu: apt install gcc; Fedora: dnf install gcc;"
+            f"no C compiler: {', '.join(names)} not found on the PATH{' (CC names it)' if wanted else ''}."
+            " Install gcc or clang (Debian and Ubuntu: apt install gcc; Fedora: dnf install gcc;"
             " macOS: xcode-select --install), or set CC to a C11 compiler"
         )
     return _identify((found, *wanted[1:]))
@@ -241,9 +251,13 @@ def _compiler() -> _Compiler:
 
 @cache
 def _identify(command: tuple[str, ...]) -> _Compiler:
-    answer = _call([*command, "--version"])
+    question = [*command, "--version"]
+    try:
+        answer = _call(question)
+    except OSError as error:
+        raise BuildError(f"the C compiler cannot be run: {shlex.join(question)}: {error}") from error
     if answer.returncode:
-        raise BuildError(f"the C compiler does not work: {shlex.join(answer.args)} says: {answer.stdout.strip()}")
+        raise BuildError(f"the C compiler does not work: {shlex.join(question)} says: {answer.stdout.strip()}")
     return _Compiler(command, _digest([*command[1:], answer.stdout, *sorted(cpu_flags())])[:12])
 
 
@@ -298,7 +312,10 @@ def _locked(path: Path) -> Iterator[None]:
     """Hold the lock file at `path`, against other processes and against other threads of this one."""
     with open(path, "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield  # closing the file lets go
+        try:
+            yield
+        finally:  # closing alone would not do: a child forked meanwhile has the file open too
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def _sound(target: _Target, entry: Path) -> bool:
@@ -319,7 +336,7 @@ def _open(target: _Target, entry: Path) -> Library | None:
         if target.mode == "abi":
             ffi = cffi.FFI()
             ffi.cdef(target.unit.cdef)
-            return Library(ffi, ffi.dlopen(str(path), ffi.RTLD_NOW), "abi", path, entry / "build.log")
+            return Library(ffi, ffi.dlopen(str(path), os.RTLD_NOW), "abi", path, entry / "build.log")
         loader = importlib.machinery.ExtensionFileLoader(target.module, str(path))
         spec = importlib.util.spec_from_loader(target.module, loader)
         assert spec is not None  # given a loader, there is always one
@@ -387,7 +404,7 @@ def _ensure(
 def _compile(
     target: _Target, work: Path, failed: Path, compiler: _Compiler, jobs: ThreadPoolExecutor, step: _Steps
 ) -> None:
-    """Make the library, its hash and its log in the folder `work`. BuildError, and the log at `failed`, where it fails."""
+    """Make the library, its hash and its log in the folder `work`. On failure BuildError, and the log at `failed`."""
     unit, names = target.unit, target.steps()
     # In API mode only the glue, which lies in the same library, calls the kernels.
     shared = [*compiler.command, *unit.flags, "-fPIC", *(["-fvisibility=hidden"] if target.mode == "api" else [])]
@@ -412,16 +429,15 @@ def _compile(
     path = target.library(work)
     if not any(answer.returncode for answer in finished):
         kind = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
-        finished.append(
-            run(names[-1], [*shared, *kind, *(command[-1] for command in commands), "-lm", "-o", path.name])
-        )
+        objects = [command[-1] for command in commands]
+        finished.append(run(names[-1], [*shared, *kind, *objects, "-lm", "-o", path.name]))
     log = "".join(f"$ {shlex.join(answer.args)}\n{answer.stdout}" for answer in finished)
     if any(answer.returncode for answer in finished):
-        failed.write_text(log, "utf-8")
+        failed.write_text(log, "utf-8", "replace")
         said = "\n".join(line for answer in finished if answer.returncode for line in answer.stdout.splitlines())
         last = "\n".join(f"  {line}" for line in said.splitlines()[-_LOG_LINES:])
         raise BuildError(f"{unit.name} does not compile; the whole log is {failed}, and ends:\n{last}")
-    (work / "build.log").write_text(log, "utf-8")
+    (work / "build.log").write_text(log, "utf-8", "replace")
     (work / "sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest(), "ascii")
     for leftover in [*work.glob("*.o"), *work.glob("glue.c")]:
         leftover.unlink()
@@ -431,5 +447,6 @@ def _write_glue(target: _Target, path: Path) -> None:
     """The C of the Python module, by cffi; it repeats the declarations, so it needs none of the unit's headers."""
     ffi = cffi.FFI()
     ffi.cdef(target.unit.cdef)
-    ffi.set_source(target.module, f"#include <stddef.h>\n#include <stdint.h>\n#include <stdbool.h>\n{target.unit.cdef}")
+    includes = "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n"
+    ffi.set_source(target.module, includes + target.unit.cdef, compiler_verbose=False)
     ffi.emit_c_code(str(path))
