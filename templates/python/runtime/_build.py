@@ -299,9 +299,7 @@ def _private(folder: Path) -> Path:
     except OSError as error:
         raise BuildError(f"the kernel cache {folder} cannot be made ({error}); set OPWRIGHT_CACHE_DIR") from error
     if status.st_uid != os.getuid():
-        raise BuildError(
-            f"the kernel cache {folder} belongs to user {status.st_uid}, not to you; set OPWRIGHT_CACHE_DIR"
-        )
+        raise BuildError(f"the kernel cache {folder} belongs to user {status.st_uid}, not you; set OPWRIGHT_CACHE_DIR")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise BuildError(f"others can write to the kernel cache {folder}; chmod go-w it, or set OPWRIGHT_CACHE_DIR")
     return folder

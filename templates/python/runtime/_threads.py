@@ -13,8 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from queue import SimpleQueue
 
-import numpy as np
-
+from ._arrays import int_scalar
 from ._errors import Refusal
 
 Kernel = Callable[[int, int], object]
@@ -24,12 +23,14 @@ _chosen: int | None = None
 
 def check_threads(argument: str, value: object) -> int:
     """`value` as a number of threads. Refusal (rule "threads") unless it is an integer >= 1."""
-    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (int, np.integer)):
-        got = f"{value!r:.60} ({type(value).__name__})"
-        raise Refusal("threads", argument, got, "an integer >= 1", wrong_kind=True)
-    if value < 1:
-        raise Refusal("threads", argument, str(value), "an integer >= 1", nearest=1)
-    return int(value)
+    try:
+        threads = int_scalar(argument, value)
+    except Refusal as refusal:
+        wrong_kind, nearest = refusal.wrong_kind, refusal.nearest
+        raise Refusal("threads", argument, refusal.got, "an integer >= 1", nearest, wrong_kind) from None
+    if threads < 1:
+        raise Refusal("threads", argument, str(threads), "an integer >= 1", nearest=1)
+    return threads
 
 
 def set_num_threads(n: int) -> None:
