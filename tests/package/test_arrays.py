@@ -109,12 +109,42 @@ def test_a_description_is_short_and_one_line(value):
 # --- DLPack
 
 
+class Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),  # in elements; NULL means row by row
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class Managed(ctypes.Structure):
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    )
+
+
 class Capsule:
     """A producer of DLPack capsules made by hand, which counts the calls of its deleter."""
 
     def __init__(self, array, code, versioned=False, flags=0, major=1, lanes=1, device=1):
         self.array, self.versioned, self.kind, self.deleted = array, versioned, device, 0
-        kind = _dlpack._Versioned if versioned else _dlpack._Managed
+        kind = Versioned if versioned else Managed
         self.managed = kind()
         tensor = self.managed.tensor
         self.shape = (ctypes.c_int64 * array.ndim)(*array.shape)
@@ -220,6 +250,14 @@ def test_a_torch_tensor_shares_its_memory_both_ways(name):
     assert tensor[0, 1] == 64
     tensor[2, 3] = 32
     assert array[2, 1] == 32
+
+
+@needs_torch
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1, 1)])
+def test_odd_shapes_of_bfloat16_tensors_are_kept(shape):
+    array = _arrays.to_array("x", torch.ones(shape, dtype=torch.bfloat16))
+    assert (array.shape, array.dtype) == (shape, bfloat16)
+    assert (array == 1).all()
 
 
 @needs_torch

@@ -77,6 +77,8 @@ def _adopt_dlpack(argument: str, value: Any) -> Array:
     try:
         if not _dlpack.on_host(value):
             raise _kind(argument, f"a {kind} on {getattr(value, 'device', 'a GPU')}", "one in the memory of the CPU")
+        if str(getattr(value, "dtype", None)).endswith("bfloat16"):  # asking NumPy first costs 5 us more
+            return _dlpack.read(value)
         try:
             array = np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError):  # a dtype, or a rank, that NumPy does not know

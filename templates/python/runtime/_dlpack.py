@@ -8,42 +8,16 @@ The structures are those of dlpack.h (https://dmlc.github.io/dlpack/latest/c_api
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),  # in elements; NULL means row by row
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    )
-
-
+# DLTensor: data, device type, device id, rank, dtype code, bits, lanes, shape, strides, byte offset
+_TENSOR = "PiiiBBHPPQ"
+_MANAGED = struct.Struct(f"@{_TENSOR}PP")  # tensor, context, deleter
+_VERSIONED = struct.Struct(f"@IIPPQ{_TENSOR}")  # major, minor, context, deleter, flags, tensor
 _READ_ONLY_OR_COPY = 0b11  # flag bits 0 and 1: writing is forbidden, or would not reach the producer's array
 _HOST_DEVICES = (1, 3, 11, 13)  # CPU, CUDA host, ROCm host, CUDA managed
 _DTYPES = {
@@ -82,6 +56,10 @@ class _Owner:
             self._deleter(self._address)
 
 
+def _int64s(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"@{count}q", ctypes.string_at(address, 8 * count))
+
+
 def on_host(value: Any) -> bool:
     """Whether the CPU can read the memory of `value`."""
     return int(value.__dlpack_device__()[0]) in _HOST_DEVICES
@@ -97,31 +75,29 @@ def read(value: Any) -> np.ndarray[Any, Any]:
     if name not in _USED:
         raise BufferError(f"its DLPack capsule is called {name!r}")
     address = _pointer_of(capsule, name)
-    writable = True
-    managed: _Managed | _Versioned
-    if name == b"dltensor":
-        managed = _Managed.from_address(address)
+    layout = _MANAGED if name == b"dltensor" else _VERSIONED
+    fields = layout.unpack(ctypes.string_at(address, layout.size))
+    if layout is _MANAGED:
+        *tensor, _, deleter = fields
+        writable = True
     else:
-        managed = _Versioned.from_address(address)
-        if managed.major != 1:
-            raise BufferError(f"its DLPack version is {managed.major}.{managed.minor}")
-        writable = not managed.flags & _READ_ONLY_OR_COPY
-    tensor = managed.tensor
-    dtype = _DTYPES.get((tensor.code, tensor.bits))
-    if dtype is None or tensor.lanes != 1:
-        raise BufferError(f"its DLPack dtype has code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
-    shape = tuple(tensor.shape[: tensor.ndim])
+        major, minor, _, deleter, flags, *tensor = fields
+        writable = not flags & _READ_ONLY_OR_COPY
+        if major != 1:  # all the rest may lie elsewhere
+            raise BufferError(f"its DLPack version is {major}.{minor}")
+    data, _, _, rank, code, bits, lanes, extents, steps, offset = tensor
+    dtype = _DTYPES.get((code, bits))
+    if dtype is None or lanes != 1:
+        raise BufferError(f"its DLPack dtype has code {code}, {bits} bits, {lanes} lanes")
+    shape = _int64s(extents, rank)
     if 0 in shape:  # may have no memory at all
         return np.empty(shape, dtype)
-    stored = np.dtype(f"V{dtype.itemsize}") if dtype.kind == "V" else dtype  # bfloat16 has no name in the interface
-    strides = tuple(step * dtype.itemsize for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
     interface = {
         "version": 3,
         "shape": shape,
-        "strides": strides,
-        "typestr": stored.str,
-        "data": (tensor.data + tensor.byte_offset, not writable),
+        "strides": tuple([step * dtype.itemsize for step in _int64s(steps, rank)]) if steps else None,
+        "typestr": f"V{dtype.itemsize}" if dtype.kind == "V" else dtype.str,  # bfloat16 has no name there
+        "data": (data + offset, not writable),
     }
-    deleter = managed.deleter
     _rename(capsule, _USED[name])
     return np.asarray(_Owner(address, deleter, interface)).view(dtype)
