@@ -122,7 +122,7 @@ def load(unit: Unit, progress: Progress | None = None) -> Library:
         for target in targets:
             if target.module in _loaded:
                 return _loaded[target.module]
-        library = _find(targets, BUILT) or _make(_buildable(targets), progress)
+        library = _find(targets, BUILT) or _make(targets, progress)
         _loaded[library.path.stem] = library  # which is the name of its module
         return library
 
@@ -159,16 +159,16 @@ def _find(targets: Sequence[_Target], folder: Path) -> Library | None:
     return None
 
 
-def _make(target: _Target, progress: Progress | None) -> Library:
-    """The library of `target` from the cache, put there if need be."""
+def _make(targets: Sequence[_Target], progress: Progress | None) -> Library:
+    """The library of the first of `targets` that can be compiled here, from the cache, put there if need be."""
     try:
         compiler = _compiler()
     except BuildError:
         with contextlib.suppress(BuildError):
-            if library := _find([target], _cache()):
+            if library := _find(targets, _cache()):
                 return library
         raise
-    folder = _cache()
+    target, folder = _buildable(targets), _cache()
     if library := _open(target, folder / (target.stem + compiler.key)):
         return library
     with ThreadPoolExecutor(cpu_count()) as jobs:
