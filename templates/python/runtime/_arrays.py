@@ -20,7 +20,7 @@ _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _UINT16 = np.dtype(np.uint16)
-_OVERLAP_WORK = 10_000  # candidates that the exact test may try: some 0.1 ms
+_OVERLAP_WORK = 10_000  # candidates that the exact test may try: at the most 1.7 ms in 20,000 random pairs of views
 
 
 def describe(value: object) -> str:
