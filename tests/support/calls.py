@@ -22,6 +22,7 @@ from .call import Call
 from .rulings import AUTO_PADS, COMMON, DTYPES, LISTS, OPERATIONS, Operation
 
 Rng = np.random.Generator
+FAMILY = {False: ["XIO", "OIX"], True: ["XOI", "IOX"]}  # the weights formats of each family, the default first
 EXACT = {"f32": 2**24, "f16": 2**11, "bf16": 2**8}  # every integer up to here is a value of the dtype
 
 
@@ -47,14 +48,13 @@ def describe(call: Call) -> str:
     """The call on one line: shapes, dtypes, attributes, the values of shape tensors."""
     names = {dtype: name for name, dtype in DTYPES.items()}
     inputs = []
-    for role, array in zip((*OPERATIONS[call.op].roles, *"?" * 9), call.inputs, strict=False):
+    for array in call.inputs:
         if array is None:
-            text = "None"
-        elif array.dtype in names:
-            text = f"{names[array.dtype]}{list(array.shape)}"
+            inputs.append("None")
+        elif array.dtype == np.int32:
+            inputs.append(f"s32:{array.tolist()}")
         else:
-            text = f"{array.dtype}{array.tolist()}"
-        inputs.append(f"{role}={text}")
+            inputs.append(f"{names.get(array.dtype, array.dtype)}{list(array.shape)}")
     attributes = [f"{name}={value!r}" for name, value in call.attributes.items()]
     return f"{call.op}({', '.join(inputs)}; {', '.join(attributes)})"
 
@@ -107,7 +107,7 @@ def _legal_call(rng: Rng, op: str, dtype: str, values: str) -> Call:
     groups, a, b = _draw_groups(rng)
     batch = 0 if rng.random() < 0.03 else int(rng.integers(1, 4))
     data_format = str(rng.choice(["NCX", "NXC"]))
-    weights_format = str(rng.choice(["IOX", "XOI"] if operation.transposed else ["OIX", "XIO"]))
+    weights_format = str(rng.choice(FAMILY[operation.transposed]))
 
     shapes = {
         "big": _data_shape(batch, groups * b, [axis.big for axis in axes], data_format),
@@ -143,7 +143,7 @@ def _legal_call(rng: Rng, op: str, dtype: str, values: str) -> Call:
         attributes["output_padding"] = [0] * int(rng.choice([rank, 12]))
     for name, value, default in (
         ("groups", groups, 1), ("data_format", data_format, "NXC"),
-        ("weights_format", weights_format, "XOI" if operation.transposed else "XIO"),
+        ("weights_format", weights_format, FAMILY[operation.transposed][0]),
     ):  # fmt: skip
         if value != default or rng.random() < 0.5:
             attributes[name] = value
@@ -237,7 +237,7 @@ def _state_shape(
 
 def _mutate(rng: Rng, call: Call) -> Call:
     """One or two changes; where neither applies, the call as it was."""
-    for change in np.sort(rng.choice(len(MUTATIONS), int(rng.integers(1, 3)), replace=False)):
+    for change in np.sort(rng.choice(len(MUTATIONS), 1 + (rng.random() < 0.2), replace=False)):
         call = MUTATIONS[change](rng, call) or call
     return call
 
@@ -307,24 +307,26 @@ def _empty_an_extent(rng: Rng, call: Call) -> Call:
 
 
 def _change_strides(rng: Rng, call: Call) -> Call | None:
-    return _set_entry(rng, call, "strides", int(rng.choice([-1, 0, 1, 2, 4])))
+    return _set_entry(rng, call, "strides", int(rng.choice([-1, 0, 1, 1, 2, 2, 3, 4, 5, 9])))
 
 
 def _change_dilations(rng: Rng, call: Call) -> Call | None:
-    return _set_entry(rng, call, "dilations", int(rng.choice([-1, 0, 1, 2, 4])))
+    return _set_entry(rng, call, "dilations", int(rng.choice([-1, 0, 1, 1, 1, 2, 2, 2, 3, 4])))
 
 
 def _change_pads(rng: Rng, call: Call) -> Call | None:
     name = str(rng.choice(["pads_begin", "pads_end"]))
-    return _set_entry(rng, call, name, int(rng.choice([-1, 0, 1, 2, 5, 20])))
+    return _set_entry(rng, call, name, int(rng.choice([-1, 0, 1, 2, 3, 5, 20])))
 
 
 def _drop_an_attribute(rng: Rng, call: Call) -> Call:
-    return _without(call, str(rng.choice(list(call.attributes))))
+    optional = [name for name in call.attributes if name not in LISTS]
+    return _without(call, str(rng.choice(optional if optional and rng.random() < 0.7 else list(call.attributes))))
 
 
 def _drop_an_input(rng: Rng, call: Call) -> Call:
-    return _with_input(call, _pick_input(rng, call)[0], None)
+    """The last one, often: it may be optional."""
+    return _with_input(call, len(call.inputs) - 1 if rng.random() < 0.6 else _pick_input(rng, call)[0], None)
 
 
 def _change_a_length(rng: Rng, call: Call) -> Call | None:
@@ -350,21 +352,22 @@ def _change_every_dtype(rng: Rng, call: Call) -> Call:
 
 def _change_groups(rng: Rng, call: Call) -> Call:
     groups = call.attributes.get("groups", 1)
-    choices = [groups + 1, groups * 2, 1, 0, -1, groups, np.int64(groups), True, 1.0, "1", None]
+    choices = [groups + 1, groups * 2, 1, 1, 0, -1, groups, np.int64(groups), True, 1.0, "1"]
     return _with(call, groups=choices[int(rng.integers(len(choices)))])
 
 
 def _change_the_weights_format(rng: Rng, call: Call) -> Call:
-    return _with(call, weights_format=str(rng.choice(["OIX", "XIO", "IOX", "XOI", "oix", "OIHW", "XIO "])))
+    own = FAMILY[OPERATIONS[call.op].transposed]
+    return _with(call, weights_format=str(rng.choice([*own * 3, *FAMILY[False], *FAMILY[True], "oix"])))
 
 
 def _change_the_data_format(rng: Rng, call: Call) -> Call:
-    return _with(call, data_format=str(rng.choice(["NCX", "NXC", "nxc", "NCHW", ""])))
+    return _with(call, data_format=str(rng.choice(["NCX", "NXC", "NCX", "NXC", "nxc", "NCHW"])))
 
 
 def _change_auto_pad(rng: Rng, call: Call) -> Call:
     misspelt = ["same", "Same_Upper", "NONE", "none ", "SAME_upper", "Valid", ""]
-    return _with(call, auto_pad=str(rng.choice([*AUTO_PADS, *misspelt])))
+    return _with(call, auto_pad=str(rng.choice([*AUTO_PADS, *AUTO_PADS, *misspelt])))
 
 
 def _change_output_padding(rng: Rng, call: Call) -> Call | None:
@@ -382,7 +385,7 @@ def _change_output_padding(rng: Rng, call: Call) -> Call | None:
 def _change_the_spatial_rank(rng: Rng, call: Call) -> Call:
     """All tensors and lists together, to 0, 4 or another number of spatial axes."""
     rank = len(call.attributes["strides"])
-    wanted = int(rng.choice([0, 1, 2, 3, 4, 4]))
+    wanted = int(rng.choice([0, 1, 1, 2, 2, 3, 3, 4]))
     first = {"NCX": 2, "NXC": 1}[call.attributes.get("data_format", "NXC")]
     weights_first = 0 if call.attributes.get("weights_format", "X")[0] == "X" else 2
     role_of = dict(enumerate(OPERATIONS[call.op].roles))
@@ -431,9 +434,9 @@ def _change_a_kind(rng: Rng, call: Call) -> Call | None:
         return None
     entries = call.attributes[name]
     if rng.random() < 0.3:
-        whole = [entries[0], str(entries), None, {"0": 1}]
+        whole = [entries[0], str(entries), {"0": 1}, np.array(entries, np.float64)]
         return _with(call, **{name: whole[int(rng.integers(len(whole)))]})
-    wrong = [True, float(entries[0]), str(entries[0]), None, np.float32(1), np.bool_(True), [1]]
+    wrong = [True, float(entries[0]), str(entries[0]), None, np.float32(1), np.bool_(True), [1], np.int32(1)]
     return _set_entry(rng, call, name, wrong[int(rng.integers(len(wrong)))])
 
 
@@ -469,10 +472,11 @@ def _misstate_the_shape(rng: Rng, call: Call) -> Call | None:
     return _with(call, **{name: off})
 
 
-# In this order: first what needs a legal call, last what leaves little to work on.
+# In this order: first what needs a legal call, last what leaves little to work on. Repeated: what often stays legal.
 MUTATIONS: tuple[Callable[[Rng, Call], Call | None], ...] = (
-    _change_output_padding, _add_an_attribute, _change_the_spatial_rank, _misstate_the_shape, _change_strides,
-    _change_dilations, _change_pads, _change_groups, _change_the_weights_format, _change_the_data_format,
-    _change_auto_pad, _move_an_extent, _empty_an_extent, _change_a_dtype, _change_every_dtype, _change_one_rank,
-    _drop_an_input, _make_huge, _change_a_container, _change_a_kind, _change_a_length, _drop_an_attribute,
+    _change_output_padding, _change_output_padding, _add_an_attribute, _change_the_spatial_rank, _misstate_the_shape,
+    _change_strides, _change_strides, _change_dilations, _change_dilations, _change_pads, _change_pads, _change_groups,
+    _change_the_weights_format, _change_the_data_format, _change_auto_pad, _change_auto_pad, _move_an_extent,
+    _empty_an_extent, _change_a_dtype, _change_every_dtype, _change_one_rank, _drop_an_input, _make_huge, _make_huge,
+    _change_a_container, _change_a_container, _change_a_container, _change_a_kind, _change_a_length, _drop_an_attribute,
 )  # fmt: skip
