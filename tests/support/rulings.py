@@ -78,8 +78,8 @@ class Accepted:
 
     @property
     def elements(self) -> int:
-        """Cells of the output: a legal call may ask for more than any memory holds."""
-        return math.prod(self.shape)
+        """Cells of the output, an extent of 0 counted as 1, as NumPy limits them: a legal call may ask for too many."""
+        return math.prod(max(extent, 1) for extent in self.shape)
 
 
 @dataclass(frozen=True)
@@ -256,11 +256,11 @@ def _judge(call: Call) -> Accepted:
         if "bias" in tensors:
             _require(tensors["bias"].shape == (channels[operation.finds],), "bias-shape")
     spans = [i + pb + pe for i, pb, pe in zip(spatial["big"], begin, end, strict=True)]
-    size = math.prod(max(extent, 1) for extent in shape) * _dtype(call).itemsize
-    _require(max(size, *spans) <= INT64_MAX, "int64")
-    return Accepted(
+    found = Accepted(
         shape, begin, end, arrangement, attributes.strides, attributes.dilations, kernel, attributes.groups
-    )  # fmt: skip
+    )
+    _require(max(found.elements * _dtype(call).itemsize, *spans) <= INT64_MAX, "int64")
+    return found
 
 
 def _check_inputs(call: Call, operation: Operation) -> dict[str, np.ndarray]:
