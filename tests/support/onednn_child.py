@@ -6,8 +6,9 @@ Out: one answer for each request. Requests are dictionaries:
 - `{"ops": [...]}` builds and finalizes a graph; the answer lists for each partition whether the library supports it.
 - `{"ops": [one], "arrays": {tensor id: array}}` also compiles and executes it; the answer is the output array.
 
-An op is `{"kind", "attributes", "inputs", "outputs"}`; a tensor is `{"id", "dtype", "dims", "strides"}`, where dims and
-strides of None mean unknown, also entry by entry. Refusals are answered as `Refused`. Imports nothing of the project.
+An op is `{"kind", "attributes", "inputs", "outputs"}`. A tensor is `{"id", "dtype", "dims", "strides"}`, with "layout"
+("strided" unless given) and "property" ("undef" unless given); dims and strides of None mean unknown, also entry by
+entry. An answer is `("done", value)`, or `("refused", (stage, status))`. Imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ MAX_NDIMS = 12
 UNKNOWN_NDIMS = -1
 UNKNOWN_DIM = -(2**63)
 CPU_ENGINE = 1
-STRIDED = 2
 FUSION = 1
 IN_ORDER = 1
 
@@ -44,8 +44,9 @@ STATUS = [
     "invalid_data_type",
 ]
 DTYPES = {"f16": (1, np.float16), "bf16": (2, ml_dtypes.bfloat16), "f32": (3, np.float32), "s32": (4, np.int32)}
+LAYOUTS = {"undef": 0, "any": 1, "strided": 2}
+PROPERTIES = {"undef": 0, "variable": 1, "constant": 2}
 KINDS = {
-    "Add": 2,
     "Convolution": 13,
     "ConvolutionBackwardData": 14,
     "ConvolutionBackwardWeights": 15,
@@ -95,7 +96,8 @@ class LogicalTensor(ctypes.Structure):
             ndims=ndims,
             dims=_dims(unknown if dims is None else dims),
             data_type=DTYPES[tensor["dtype"]][0],
-            layout_type=STRIDED,
+            property=PROPERTIES[tensor.get("property", "undef")],
+            layout_type=LAYOUTS[tensor.get("layout", "strided")],
             strides=_dims(unknown if strides is None else strides),
         )
 
