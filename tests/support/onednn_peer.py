@@ -130,6 +130,7 @@ class OneDnn:
             cwd=self._directory,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         theirs.close()
