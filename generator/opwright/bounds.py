@@ -53,10 +53,11 @@ def index_magnitudes(op: Op) -> tuple[tuple[str, Expr], ...]:
     reduced = (semantics.assignment.target, *expr.reads(semantics.assignment.value))
     finished = expr.reads(semantics.finish.tree) if semantics.finish else ()
     ranges = {letter: extent.tree for letter, extent in semantics.ranges.items()}
+    others = tuple(read for read in finished if read.tensor != op.output.name)
     cells = {letter: extent for read in finished for letter, extent in formals(op, read).items()}
     found: dict[Expr, str] = {}
     try:
-        for reads, letters in ((reduced, ranges), (finished, cells)):
+        for reads, letters in ((reduced, ranges), (others, cells)):
             extents = {letter: magnitude(extent, {}) for letter, extent in letters.items()}
             for read in reads:
                 for name, tree in _reaches(op.tensor(read.tensor), read, extents):

@@ -75,10 +75,14 @@ def _wholes(value: object) -> tuple[int, ...] | None:
 
 
 def _real(value: object) -> float | None:
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        with np.errstate(over="ignore"):
+    """The nearest f32, infinite where the value is too large for one."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return None
+    with np.errstate(over="ignore"):
+        try:
             return float(np.float32(value))
-    return None
+        except OverflowError:
+            return math.copysign(math.inf, value)
 
 
 def _entries(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
