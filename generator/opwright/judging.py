@@ -82,7 +82,7 @@ def _real(value: object) -> float | None:
         try:
             return float(np.float32(value))
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.inf if value > 0 else -math.inf
 
 
 def _entries(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
