@@ -21,6 +21,7 @@ from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_LENGTH = 500
 MAX_DEPTH = 40
+MAX_TREE = 80
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
@@ -93,7 +94,7 @@ class Inexact(ArithmeticError):
 
 
 _TOKEN = re.compile(
-    r"(?P<space>[ \t]+)|(?P<real>\d+\.\d+(?:[eE][-+]?\d+)?)|(?P<int>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?P<space>[ \t]+)|(?P<real>[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)|(?P<int>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
 )
 
@@ -145,6 +146,8 @@ class _Parser:
         kind, text, at = self.tokens[self.position]
         if kind != "end":
             raise self.error(at, f"unexpected '{text}' after the end of the expression")
+        if depth(result) > MAX_TREE:
+            raise self.error(0, f"an expression has at most {MAX_TREE} operations on top of each other; name a part of it")
         return result
 
     def _left(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:
@@ -246,6 +249,11 @@ def children(tree: Expr) -> tuple[Expr, ...]:
     if isinstance(tree, Call):
         return tree.arguments
     return tree.indices if isinstance(tree, Read) else ()
+
+
+def depth(tree: Expr) -> int:
+    """How many nodes stand on top of each other; printed text nests no deeper."""
+    return 1 + max(map(depth, children(tree)), default=0)
 
 
 def walk(tree: Expr) -> Iterator[Expr]:

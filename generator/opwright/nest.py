@@ -160,7 +160,7 @@ class Expansion:
         (monomial, number) = factor.terms[0]
         least = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
         least.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
-        if any(least.get(name.split("_")[0], least.get(name, 0)) < 1 for name, _ in monomial):
+        if any(least.get(name, least.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
             return None
         return number > 0
 

@@ -35,7 +35,9 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.mark}: {self.rule}: {self.message}"
+        text = f"{self.mark}: {self.rule}: {self.message}"
+        # Spec text stands in messages; a terminal must not obey it.
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class SpecInvalid(Exception):
