@@ -23,7 +23,7 @@ def _infix(op: str, left: str, right: str, level: int) -> str:
 def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") -> str:
     """An expression as Python; over vectors a comprehension that walks the spatial axes.
 
-    Entries of a vector `S` are called `s_` inside. Divisions are calls of `exact`, `floor_div` and `ceil_div`.
+    Entries of a vector `S` are called `s_` inside. Divisions are calls of the package's module `rules`.
     """
 
     def comprehension(node: Expr, function: str) -> str:
@@ -43,9 +43,9 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
             return f"({text})" if level > own else text
         if isinstance(node, Binary):
             if node.op == "/":
-                return f"exact({visit(node.left, 0, entry)}, {visit(node.right, 0, entry)})"
+                return f"rules.exact({visit(node.left, 0, entry)}, {visit(node.right, 0, entry)})"
             if node.op == "%":
-                return f"modulo({visit(node.left, 0, entry)}, {visit(node.right, 0, entry)})"
+                return f"rules.modulo({visit(node.left, 0, entry)}, {visit(node.right, 0, entry)})"
             own = _LEVEL[node.op]
             return _infix(node.op, visit(node.left, own, entry), visit(node.right, own + 1, entry), level)
         assert isinstance(node, Call)
@@ -54,7 +54,7 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
         if node.function in ("floor", "ceil"):
             division = node.arguments[0]
             assert isinstance(division, Binary)
-            return f"{node.function}_div({visit(division.left, 0, entry)}, {visit(division.right, 0, entry)})"
+            return f"rules.{node.function}_div({visit(division.left, 0, entry)}, {visit(division.right, 0, entry)})"
         return f"{node.function}({', '.join(visit(argument, 0, entry) for argument in node.arguments)})"
 
     free = _names_outside_reductions(tree)

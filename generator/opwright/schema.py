@@ -342,7 +342,7 @@ class Struct:
         short = self.cls.shorthand
         if short and isinstance(node, yaml.ScalarNode):
             return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})  # type: ignore[call-arg]
-        seen: set[str] = set()
+        seen: dict[str, Mark] = {}
         for key_node, child in entries(node, file, problems):
             name = _scalar(key_node, file, problems, "a key") or ""
             mark = mark_of(key_node, file)
@@ -352,11 +352,12 @@ class Struct:
                 problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{suggestion(name, keys)}")
             else:
                 values[names[name]] = keys[name]["kind"].decode(child, file, problems)
-            seen.add(name)
+            seen[name] = mark
         for name, metadata in keys.items():
             if metadata["required"] and name not in seen:
                 problems.note(at, "missing-key", f"'{name}' is missing: {metadata['doc']}")
                 values[names[name]] = metadata["kind"].decode(yaml.ScalarNode("", "", node.start_mark), file, Problems())
+        at = dataclasses.replace(at, keys=tuple(seen.items()))
         return self.cls(**values, at=at)  # type: ignore[call-arg]
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, order=True)
 class Mark:
-    """A place in a spec file; line and column count from 1."""
+    """A place in a spec file; line and column count from 1. The mark of a mapping knows those of its keys."""
 
     file: str = "<memory>"
     line: int = 1
     column: int = 1
+    keys: tuple[tuple[str, Mark], ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    def key(self, name: str) -> Mark:
+        """Where a key of this mapping stands; the mapping itself where it has no such key."""
+        return dict(self.keys).get(name, self)
 
     def moved(self, columns: int) -> Mark:
         return Mark(self.file, self.line, self.column + columns)
