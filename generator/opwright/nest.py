@@ -275,8 +275,21 @@ class _Derivation:
 
     def access(self, read: Read) -> Access:
         expansion = self.expansion
-        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters)
+        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(self.ones)
+        if len(raw.ways) > 1:
+            self.stays_inside(raw)
         return _merged(raw, self.ones)
+
+    def stays_inside(self, accessed: Access) -> None:
+        """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
+        walked = []
+        for axes in accessed.ways:
+            radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
+            if None in radix:
+                raise self.fail(f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no single bound would be safe")
+            walked.append(sorted(letter for letters in radix for letter in letters or ()))
+        if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
+            raise self.fail(f"the arrangements of '{accessed.tensor}' do not walk the same elements")
 
     def fail(self, message: str) -> SpecInvalid:
         return SpecInvalid([Problem(self.mark, "semantics-unsolvable", message)])
