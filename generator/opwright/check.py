@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import check_meaning
 from .kernel import C_TYPES, RESERVED_NAMES
-from .model import ACCUMULATORS, Attribute, Op, Page, Relation, Tensor
+from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .plan import symbol_of, tensor_ways
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion
@@ -47,6 +47,8 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
 }
 # What an attribute of one name says alike in every operation, unless it gives a reason.
 SHARED_KEYS = ("symbol", "type", "required", "default", "min", "max", "length", "surplus", "neutral", "values")
+CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
+DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
@@ -99,11 +101,9 @@ def _complete(op: Op) -> Iterator[Problem]:
     for role, dim in op.dims.items():
         yield from _incomplete(dim, ("symbol",), dim.at, "dim-incomplete", f"size '{role}'")
     for constraint in op.constraints:
-        keys = ("id", "expr", "say", "argument")
-        yield from _incomplete(constraint, keys, constraint.at, "constraint-incomplete", "constraint")
+        yield from _incomplete(constraint, CONSTRAINT_KEYS, constraint.at, "constraint-incomplete", "constraint")
     for discrepancy in op.discrepancies:
-        keys = ("id", "page", "library", "ruling", "why")
-        yield from _incomplete(discrepancy, keys, discrepancy.at, "discrepancy-incomplete", "discrepancy")
+        yield from _incomplete(discrepancy, DISCREPANCY_KEYS, discrepancy.at, "discrepancy-incomplete", "discrepancy")
     for group in op.classes:
         yield from _incomplete(group, ("name",), group.at, "class-incomplete", "class")
     for symbol, let in op.lets.items():
@@ -400,6 +400,7 @@ def _sources(op: Op, pages: Mapping[str, Page]) -> Iterator[Problem]:
     if not pages:
         return
     cited = [(source, op.at) for source in op.source]
+    items: tuple[Attribute | Tensor | Let | Constraint, ...]
     items = (*op.attributes, *op.inputs, *op.outputs, *op.lets.values(), *op.constraints)
     cited += [(item.source, item.at) for item in items if item.source]
     for source, at in cited:

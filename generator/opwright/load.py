@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from yaml.reader import ReaderError
 
 from . import schema
 from .check import check_library, check_op
-from .model import Attribute, Common, Dim, Library, Node, Op, Sources
-from .schema import Problems
+from .model import Attribute, Common, Dim, Library, Op, Sources
+from .schema import Node, Problems
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_BYTES = 256 * 1024
@@ -140,9 +141,9 @@ def _decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
         mark = Mark(name, where.line + 1, where.column + 1) if where else Mark(name)
         problems.note(mark, "yaml", f"not YAML: {error.problem or error.context}")
         return None
-    except yaml.reader.ReaderError as error:
+    except ReaderError as error:
         mark = Mark(name, *_position(text[: error.position]))
-        problems.note(mark, "yaml", f"the character {chr(error.character)!r} may not stand in YAML")
+        problems.note(mark, "yaml", f"the character U+{ord(text[error.position]):04X} may not stand in YAML")
         return None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problems.note(Mark(name), "yaml", f"not YAML: {str(error).splitlines()[0][:200]}")

@@ -38,7 +38,7 @@ class Poly:
 
     @staticmethod
     def symbol(name: str) -> Poly:
-        return Poly.of({((name, 1),): 1})
+        return Poly(((((name, 1),), 1),))
 
     def __add__(self, other: Poly) -> Poly:
         terms = dict(self.terms)
@@ -81,6 +81,8 @@ class Poly:
         return frozenset(name for monomial, _ in self.terms for name, _ in monomial)
 
     def substitute(self, values: Mapping[str, Poly]) -> Poly:
+        if not values or self.symbols.isdisjoint(values):
+            return self
         total = Poly()
         for monomial, factor in self.terms:
             product = Poly.number(factor)
