@@ -417,8 +417,8 @@ def _variant_count(op: Op) -> Iterator[Problem]:
 
 STAGES: tuple[tuple[Rule, ...], ...] = (
     (_complete, _counted),
-    (_names, _attributes, _tensors, _dtypes, _constraints, _classes, _relations),
-    (_variant_count, check_meaning.symbols),
+    (_names, _attributes, _tensors, _dtypes, _constraints, _classes),
+    (_variant_count, _relations, check_meaning.symbols),
     (check_meaning.expressions,),
     (check_meaning.semantics, check_meaning.normal_form),
     (check_meaning.steps,),
