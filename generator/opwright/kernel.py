@@ -488,7 +488,7 @@ class _Builder:
             cells=(self.cells[0], self.poly(self.cells[1])) if self.cells else None,
             nest=root,
             counts=self.counts,
-            store_at=f"{output_at} + {lanes.letter}{output_step}" if lanes else output_at,
+            store_at=_plus(output_at, f"{lanes.letter}{output_step}") if lanes else output_at,
             stored=stored,
             output=op.output.name,
         )
@@ -607,6 +607,10 @@ def _nested(function: str, texts: list[str]) -> str:
     for text in reversed(texts[:-1]):
         result = f"{function}({text}, {result})"
     return result
+
+
+def _plus(base: str, rest: str) -> str:
+    return rest if base == "0" else f"{base} + {rest}"
 
 
 def _factor(text: str) -> str:

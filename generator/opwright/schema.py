@@ -184,8 +184,8 @@ class Located:
     """An expression of the language, with its text and place."""
 
     tree: expr.Expr
-    text: str
-    at: Mark = dataclasses.field(compare=False)
+    text: str = dataclasses.field(compare=False)
+    at: Mark = dataclasses.field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ class Assignment:
     target: expr.Read
     op: str
     value: expr.Expr
-    text: str
-    at: Mark = dataclasses.field(compare=False)
+    text: str = dataclasses.field(compare=False)
+    at: Mark = dataclasses.field(compare=False, repr=False)
 
 
 _ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\bmax)=(?!=)\s*(?P<value>.+)")

@@ -56,6 +56,7 @@ class Wrapper:
     output_axes: str
     output_layout: str
     arrangements: dict[str, tuple[str, ...]]
+    terms: str
 
 
 def parameter_name(tensor: Tensor) -> str:
@@ -196,8 +197,10 @@ class _Writer:
                 if not axis.known
             ]
             ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
+        learned = [way["learned"] for way in ways]
         self.add(
             "bind",
+            learned=learned[0] if all(same == learned[0] for same in learned) else None,
             name=tensor.name,
             optional=tensor.optional,
             stated=step.stated,
@@ -284,6 +287,7 @@ def wrapper(op: Op) -> Wrapper:
         output_axes=_output_axes(op, writer),
         output_layout=writer.axes_text(op.output),
         arrangements={tensor.name: tuple(tensor.arrangements) for tensor in op.tensors if len(tensor.arrangements) > 1},
+        terms=_terms(op, writer),
     )
 
 
@@ -293,6 +297,13 @@ def _output_axes(op: Op, writer: _Writer) -> str:
     dims = op.output.dims
     parts = [f'"{axis}": {writer.print(extent.tree, writer.is_vector_axis(extent.tree))}' for axis, extent in dims.items()]
     return "{" + ", ".join(parts) + "}"
+
+
+def _terms(op: Op, writer: _Writer) -> str:
+    """How many terms the sums have, as Python."""
+    trees = [extent.tree for extent in op.semantics.ranges.values()]
+    factors = [expr.Call("prod", (tree,)) if writer.is_vector_axis(tree) else tree for tree in trees]
+    return " * ".join(f"({text})" if " " in text and "(" not in text else text for text in map(writer.print, factors)) or "1"
 
 
 def _named(op: Op) -> dict[str, str]:

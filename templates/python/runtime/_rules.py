@@ -100,6 +100,9 @@ def _divisor(a: int, b: int) -> None:
         raise Refusal("inexact-division", "shape", f"{a} / 0", "a divisor other than 0")
 
 
+prod = math.prod
+
+
 def times(extent: Extent, factor: int) -> Extent:
     """extent * factor, axis by axis."""
     return tuple(entry * factor for entry in extent) if isinstance(extent, tuple) else extent * factor

@@ -1,0 +1,103 @@
+"""Reads DLPack capsules that NumPy refuses, bfloat16 above all.
+
+In: an object with `__dlpack__`. Out: a NumPy array over the same memory, which keeps the producer's tensor alive and
+calls its deleter once, when it dies itself. BufferError where the capsule cannot be read; it then stays the producer's.
+The structures are those of dlpack.h (https://dmlc.github.io/dlpack/latest/c_api.html), versions 0 and 1.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+# DLTensor: data, device type, device id, rank, dtype code, bits, lanes, shape, strides, byte offset
+_TENSOR = "PiiiBBHPPQ"
+_MANAGED = struct.Struct(f"@{_TENSOR}PP")  # tensor, context, deleter
+_VERSIONED = struct.Struct(f"@IIPPQ{_TENSOR}")  # major, minor, context, deleter, flags, tensor
+_READ_ONLY_OR_COPY = 0b11  # flag bits 0 and 1: writing is forbidden, or would not reach the producer's array
+_HOST_DEVICES = (1, 3, 11, 13)  # CPU, CUDA host, ROCm host, CUDA managed
+_DTYPES = {
+    (code, np.dtype(kind).itemsize * 8): np.dtype(kind)
+    for code, kinds in {
+        0: (np.int8, np.int16, np.int32, np.int64),
+        1: (np.uint8, np.uint16, np.uint32, np.uint64),
+        2: (np.float16, np.float32, np.float64),
+        4: (ml_dtypes.bfloat16,),
+        5: (np.complex64, np.complex128),
+        6: (np.bool_,),
+    }.items()
+    for kind in kinds
+}
+
+# Prototypes of our own: the attributes of ctypes.pythonapi belong to every library of the process.
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
+_Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}  # capsules point at these
+
+
+class _Owner:
+    """Owns the managed tensor at `address`; the array made from it holds it as its base."""
+
+    def __init__(self, address: int, deleter: int | None, interface: dict[str, Any]) -> None:
+        self._address = address
+        self._deleter = _Deleter(deleter) if deleter else None
+        self.__array_interface__ = interface
+
+    def __del__(self) -> None:
+        if self._deleter is not None:
+            self._deleter(self._address)
+
+
+def _int64s(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"@{count}q", ctypes.string_at(address, 8 * count))
+
+
+def on_host(value: Any) -> bool:
+    """Whether the CPU can read the memory of `value`."""
+    return int(value.__dlpack_device__()[0]) in _HOST_DEVICES
+
+
+def read(value: Any) -> np.ndarray[Any, Any]:
+    """The array behind `value.__dlpack__()`, without a copy; read-only where the producer says so."""
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a producer from before version 1
+        capsule = value.__dlpack__()
+    name = _name_of(capsule)
+    if name not in _USED:
+        raise BufferError(f"its DLPack capsule is called {name!r}")
+    address = _pointer_of(capsule, name)
+    layout = _MANAGED if name == b"dltensor" else _VERSIONED
+    fields = layout.unpack(ctypes.string_at(address, layout.size))
+    if layout is _MANAGED:
+        *tensor, _, deleter = fields
+        writable = True
+    else:
+        major, minor, _, deleter, flags, *tensor = fields
+        writable = not flags & _READ_ONLY_OR_COPY
+        if major != 1:  # all the rest may lie elsewhere
+            raise BufferError(f"its DLPack version is {major}.{minor}")
+    data, _, _, rank, code, bits, lanes, extents, steps, offset = tensor
+    dtype = _DTYPES.get((code, bits))
+    if dtype is None or lanes != 1:
+        raise BufferError(f"its DLPack dtype has code {code}, {bits} bits, {lanes} lanes")
+    shape = _int64s(extents, rank)
+    if 0 in shape:  # may have no memory at all
+        return np.empty(shape, dtype)
+    interface = {
+        "version": 3,
+        "shape": shape,
+        "strides": tuple([step * dtype.itemsize for step in _int64s(steps, rank)]) if steps else None,
+        "typestr": f"V{dtype.itemsize}" if dtype.kind == "V" else dtype.str,  # bfloat16 has no name there
+        "data": (data + offset, not writable),
+    }
+    _rename(capsule, _USED[name])
+    return np.asarray(_Owner(address, deleter, interface)).view(dtype)

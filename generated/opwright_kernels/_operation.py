@@ -1,0 +1,465 @@
+"""One operation as the package calls it: resolve a call, choose its kernel, hand it the arrays.
+
+In: the arguments of a public function. Out: the output array. What a call means is generated, per operation, as a pure
+function `resolve`; its answers are kept per signature (shapes, dtypes, attribute values), so that a repeated call costs
+a look-up. Every refusal leaves as a SpecError and before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _build, _isa, _threads
+from ._arrays import Array, contiguous, describe, pointer, share_memory, to_array
+from ._errors import Refusal
+from ._rules import DTYPES, Described, Resolution
+
+ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
+Integers = Sequence[int] | np.ndarray[Any, Any]
+
+HERE = Path(__file__).parent
+API = "docs/API.md"
+# Rules of the package itself, each stated in a section of API.md.
+API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
+# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes (gcc 12,
+# AMD Zen 5). Without contraction every compiler gives the same bits.
+FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
+KEPT_PLANS = 512
+# Fewer terms than this are done by the calling thread: waking helpers costs about 10 us.
+SERIAL_TERMS = 2**16
+
+
+@dataclass(frozen=True)
+class InputInfo:
+    """An input: its parameter, whether it may be absent, and whether it is a vector that states a shape."""
+
+    name: str
+    parameter: str
+    optional: bool
+    states_shape: bool
+
+
+@dataclass(frozen=True)
+class SizeField:
+    """A member of the struct of sizes: its symbol, its length (0: one number), what stands for missing axes."""
+
+    name: str
+    length: int
+    neutral: int
+
+
+@dataclass(frozen=True)
+class VariantInfo:
+    """One kernel of the package: what it is specialised for, and its C name."""
+
+    name: str
+    op: str
+    dtype: str
+    layouts: tuple[str, ...]
+    group_class: str | None
+    isa: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A resolved signature, ready to run."""
+
+    resolution: Resolution
+    kernel: Any
+    sizes: Any
+    ffi: Any
+    dtype: np.dtype[Any]
+    c_types: tuple[str, ...]
+    keep: Any
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What the generated module says of an operation."""
+
+    name: str
+    function: str
+    inputs: tuple[InputInfo, ...]
+    output: str
+    attributes: tuple[str, ...]
+    defaults: Mapping[str, object]
+    rows: tuple[tuple[str, Mapping[str, str]], ...]
+    layout_attributes: tuple[str, ...]
+    classes: tuple[tuple[str, str], ...]
+    variants: tuple[VariantInfo, ...]
+    sizes: tuple[SizeField, ...]
+    named: Mapping[str, str]
+    arrangements: Mapping[str, tuple[str, ...]]
+    cdef: str
+    resolve: Callable[..., Resolution]
+
+    def spec(self, rule: str) -> str:
+        """Where a rule is stated: file:line of the spec, or a section of the API."""
+        head = rule.split("-")[0]
+        if head in API_RULES:
+            return f"{API}#{API_RULES[head]}"
+        return _provenance()[self.function]["rules"].get(rule, f"{API}#rules")
+
+    def refused(self, refusal: Refusal) -> Exception:
+        return refusal.error(self.function, self.spec(refusal.rule))
+
+    def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any) -> Any:
+        """Run a call; see the generated function for what it takes and returns."""
+        try:
+            key = _signature(inputs, attributes)
+            plan = _plans.get((self.function, key)) if key is not None else None
+            if plan is None:
+                inputs, plan = self.prepared(inputs, attributes, key)
+            parts = _threads.check_threads("threads", threads) if threads is not None else 0
+            return self.run(plan, inputs, out, parts)
+        except Refusal as refusal:
+            raise self.refused(refusal) from None
+        except MemoryError as error:
+            refusal = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            raise self.refused(refusal) from None
+
+    def prepared(self, inputs: Sequence[Any], attributes: Sequence[Any], key: Any) -> tuple[Sequence[Any], Plan]:
+        """The inputs as arrays, and the plan of their signature."""
+        arrays = self.arrays(inputs)
+        key = key if key is not None else _signature(arrays, attributes)
+        plan = self.plan(self.resolve(*arrays, *attributes))
+        if key is not None:
+            if len(_plans) >= KEPT_PLANS:
+                _plans.clear()
+            _plans[(self.function, key)] = plan
+        return arrays, plan
+
+    def arrays(self, inputs: Sequence[Any]) -> list[Array | None]:
+        """Every input as an array, its protocol resolved."""
+        result: list[Array | None] = []
+        for info, value in zip(self.inputs, inputs):
+            if value is None:
+                if not info.optional:
+                    raise Refusal(f"{info.parameter}-kind", info.parameter, "None", "an array", wrong_kind=True)
+                result.append(None)
+            else:
+                result.append(to_array(info.parameter, value))
+        return result
+
+    def kernel_name(self, resolution: Resolution, isa: str) -> str:
+        words = [resolution.words[name].lower() for name in self.layout_attributes]
+        group = [resolution.group_class] if resolution.group_class else []
+        return "_".join([self.function, self.rows[resolution.row][0], *words, *group, isa])
+
+    def unit(self, isa: _isa.Isa) -> _build.Unit:
+        """What is compiled for an instruction set."""
+        sources = tuple(HERE / "c" / f"{self.function}_{dtype}.c" for dtype, _ in self.rows)
+        return _build.Unit(f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags))
+
+    def library(self, isa: _isa.Isa) -> _build.Library:
+        """The compiled kernels, built at first use."""
+        key = (self.function, isa.name)
+        if key not in _libraries:
+            _libraries[key] = _build.load(self.unit(isa))
+        return _libraries[key]
+
+    def plan(self, resolution: Resolution) -> Plan:
+        isa = _isa.selected()
+        library = self.library(isa)
+        sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
+        for member in self.sizes:
+            value = resolution.values.get(member.name)
+            if value is None:
+                value = resolution.arrangements[member.name.removesuffix("_arrangement")]
+            if member.length:
+                value = (member.neutral,) * (member.length - len(value)) + tuple(value)
+            setattr(sizes, member.name, value)
+        row = self.rows[resolution.row][1]
+        tensors = [info.name for info in self.inputs if not info.states_shape] + [self.output]
+        c_types = tuple(_C_POINTERS[row[name]] for name in tensors)
+        kernel = getattr(library.lib, self.kernel_name(resolution, isa.name))
+        return Plan(resolution, kernel, sizes, library.ffi, DTYPES[row[self.output]], c_types, library)
+
+    def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
+        ffi = plan.ffi
+        resolution = plan.resolution
+        target = _allocated(resolution.shape, plan.dtype) if out is None else self.checked_out(plan, inputs, out)
+        written, _ = (target, False) if out is None else _writable(target)
+        pointers = []
+        keep = []
+        data = [value for info, value in zip(self.inputs, inputs) if not info.states_shape]
+        for value, c_type in zip(data, plan.c_types):
+            if value is None:
+                pointers.append(ffi.NULL)
+                continue
+            array, _ = contiguous(value)
+            keep.append(array)
+            pointers.append(pointer(ffi, c_type, array, False))
+        pointers.append(pointer(ffi, plan.c_types[-1], written, True))
+        kernel, sizes = plan.kernel, plan.sizes
+        if parts == 0:
+            parts = 1 if resolution.terms < SERIAL_TERMS else _threads.get_num_threads()
+        if parts == 1:
+            kernel(*pointers, sizes, 0, 1)
+        else:
+            _threads.run(lambda part, count: kernel(*pointers, sizes, part, count), parts)
+        if out is None:
+            return written
+        if written is not target:
+            target[...] = written
+        return out
+
+    def checked_out(self, plan: Plan, inputs: Sequence[Any], out: Any) -> Array:
+        """The caller's array to write into, or a refusal: nothing has been written yet."""
+        target = to_array("out", out)
+        if target.dtype != plan.dtype:
+            raise Refusal("out-dtype", "out", describe(target), f"dtype {plan.dtype}")
+        if target.shape != plan.resolution.shape:
+            raise Refusal("out-shape", "out", describe(target), f"shape {plan.resolution.shape}", plan.resolution.shape)
+        if not target.flags.writeable:
+            raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
+        if 0 in target.strides and target.size > 1 and _repeats(target):
+            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
+        for info, value in zip(self.inputs, inputs):
+            if isinstance(value, np.ndarray) and share_memory(target, value):
+                raise Refusal("out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own")
+        return target
+
+
+def named(operations: Mapping[str, Operation], op: str) -> Operation:
+    """The operation of that name, its own or its function's; ValueError where there is none."""
+    for operation in operations.values():
+        if op in (operation.function, operation.name):
+            return operation
+    raise ValueError(f"there is no operation {op!r}; there are {', '.join(operations)}")
+
+
+def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
+    """Compile the kernels of operations for the instruction set in use; the libraries' paths."""
+    isa = _isa.selected()
+    return [str(path) for path in _build.build([operation.unit(isa) for operation in operations], progress)]
+
+
+def set_num_threads(n: int) -> None:
+    """How many threads later calls use, at least 1; `threads=` of a call goes before it. Raises SpecError."""
+    try:
+        _threads.set_num_threads(n)
+    except Refusal as refusal:
+        raise refusal.error("set_num_threads", f"{API}#threads") from None
+
+
+def get_num_threads() -> int:
+    """How many threads a call uses that does not say: set_num_threads, OPWRIGHT_NUM_THREADS, or the CPUs at hand."""
+    try:
+        return _threads.get_num_threads()
+    except Refusal as refusal:
+        raise refusal.error("get_num_threads", f"{API}#threads") from None
+
+
+def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    try:
+        return np.empty(shape, dtype)
+    except (ValueError, MemoryError) as error:
+        raise Refusal("memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory") from None
+
+
+def _writable(target: Array) -> tuple[Array, bool]:
+    """The caller's array itself where kernels can write into it, else a contiguous stand-in."""
+    if target.flags.c_contiguous and target.flags.aligned:
+        return target, False
+    return np.empty(target.shape, target.dtype), True
+
+
+def _repeats(target: Array) -> bool:
+    return any(stride == 0 and extent > 1 for stride, extent in zip(target.strides, target.shape))
+
+
+_C_POINTERS = {"float32": "float *", "float64": "double *", "float16": "uint16_t *", "bfloat16": "uint16_t *"}
+_plans: dict[Any, Plan] = {}
+_libraries: dict[tuple[str, str], _build.Library] = {}
+
+
+@cache
+def _provenance() -> dict[str, dict[str, dict[str, str]]]:
+    """Where the spec says what: operation to rule or value to file:line."""
+    loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def _signature(inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
+    """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind.
+
+    Only exact ints and strs are keyed: True and 1.0 equal 1 and must not find its plan. NumPy integers and arrays of
+    other libraries take the long way.
+    """
+    key: list[Any] = [_isa_cap()]
+    for value in inputs:
+        if value is None:
+            key.append(None)
+        elif type(value) is np.ndarray:
+            shape, dtype = value.shape, value.dtype
+            key.append((shape, dtype))
+            if dtype.kind == "i":
+                if value.size > 16:
+                    return None
+                key.append(value.tobytes())
+        else:
+            return None
+    for value in attributes:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            for entry in value:
+                if type(entry) is not int:
+                    return None
+            key.append(tuple(value))
+        elif kind is int or kind is str or value is None:
+            key.append(value)
+        elif kind is float:
+            key.append((kind, value))
+        else:
+            return None
+    return tuple(key)
+
+
+def _isa_cap() -> str:
+    return _isa.selected().name
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call means: every value and where the spec says so, the kernel chosen, and the ones that were not."""
+
+    op: str
+    shape: tuple[int, ...]
+    dtype: str
+    values: Mapping[str, object]
+    arrangements: Mapping[str, str]
+    variant: VariantInfo
+    why: tuple[str, ...]
+    rejected: tuple[tuple[str, str], ...]
+    copies: tuple[str, ...]
+    threads: int
+    scratch_bytes: int
+    steps: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.op} -> {self.dtype}{list(self.shape)}", f"kernel: {self.variant.name}"]
+        lines += [f"  because {reason}" for reason in self.why]
+        lines += [f"  not {name}: {reason}" for name, reason in self.rejected]
+        lines.append(f"threads: {self.threads}, scratch memory: {self.scratch_bytes} bytes")
+        lines += [f"copied first: {copy}" for copy in self.copies] or ["copied first: nothing"]
+        lines += [f"{what} = {value}   {where}" for what, value, where in self.steps]
+        return "\n".join(lines)
+
+
+def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any], threads: Any = None) -> Explanation:
+    """Resolve a call without running it, and tell how."""
+    try:
+        given = operation.arrays(inputs) if not _described(inputs) else list(inputs)
+        resolution = operation.resolve(*given, *attributes)
+        wanted = _threads.check_threads("threads", threads) if threads is not None else _threads.get_num_threads()
+    except Refusal as refusal:
+        raise operation.refused(refusal) from None
+    isa = _isa.selected()
+    name = operation.kernel_name(resolution, isa.name)
+    variant = next(variant for variant in operation.variants if variant.name == name)
+    places = _provenance()[operation.function]["values"]
+    row = operation.rows[resolution.row][1]
+    steps = tuple(
+        (f"{operation.named[symbol]} ({symbol})", str(list(value) if isinstance(value, tuple) else value), places.get(symbol, ""))
+        for symbol, value in resolution.values.items()
+    )
+    arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
+    why, rejected = _reasons(operation, resolution, isa, arrangements)
+    return Explanation(
+        op=operation.name,
+        shape=resolution.shape,
+        dtype=row[operation.output],
+        values={operation.named[symbol]: value for symbol, value in resolution.values.items()},
+        arrangements=arrangements,
+        variant=variant,
+        why=why,
+        rejected=rejected,
+        copies=tuple(
+            f"{info.parameter}: its elements are not contiguous"
+            for info, value in zip(operation.inputs, given)
+            if isinstance(value, np.ndarray) and not info.states_shape and not value.flags.c_contiguous
+        ),
+        threads=wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1,
+        scratch_bytes=0,
+        steps=steps,
+    )
+
+
+def _reasons(
+    operation: Operation, resolution: Resolution, isa: _isa.Isa, arrangements: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    why = [f"the inputs are {operation.rows[resolution.row][0]}"]
+    why += [f"{name} is {resolution.words[name]}" for name in operation.layout_attributes]
+    why += [f"{tensor} is arranged as {way}" for tensor, way in arrangements.items()]
+    rejected = []
+    for name, condition in operation.classes:
+        if name == resolution.group_class:
+            why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
+            break
+        values = ", ".join(f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split())
+        rejected.append((name, f"{condition} does not hold ({values})"))
+    for other in _isa.ISAS:
+        if other.name == isa.name:
+            why.append(f"{isa.name} is the best instruction set that this CPU has and OPWRIGHT_ISA allows")
+        else:
+            rejected.append((other.name, "this CPU lacks it, or OPWRIGHT_ISA is lower, or a better one is there"))
+    return tuple(why), tuple(rejected)
+
+
+def infer_shape(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of a call's output; the inputs may be arrays or anything with a shape and a dtype."""
+    try:
+        given = operation.arrays(inputs) if not _described(inputs) else inputs
+        return operation.resolve(*given, *attributes).shape
+    except Refusal as refusal:
+        raise operation.refused(refusal) from None
+
+
+def _described(inputs: Sequence[Any]) -> bool:
+    """Whether some input is a mere description: it has a shape and a dtype and no data."""
+    return any(type(value) is TensorSpec for value in inputs)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """The description of a tensor, for `explain` and `infer_shape`: no data is needed to ask."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+        object.__setattr__(self, "dtype", DTYPES[self.dtype] if self.dtype in DTYPES else np.dtype(self.dtype))
+        if any(extent < 0 for extent in self.shape):
+            raise ValueError(f"a shape has no negative extents: {self.shape}")
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The inputs and attributes of a call that is written as the public function would take it."""
+    names = [info.parameter for info in operation.inputs]
+    if len(args) > len(names):
+        raise TypeError(f"{operation.function} takes {len(names)} inputs but {len(args)} were given")
+    given = dict(zip(names, args))
+    for name, value in kwargs.items():
+        if name in given or name not in (*names, *operation.attributes):
+            raise TypeError(f"{operation.function} got an unexpected or repeated argument {name!r}")
+        given[name] = value
+    missing = [info.parameter for info in operation.inputs if info.parameter not in given and not info.optional]
+    missing += [name for name in operation.attributes if name not in given and name not in operation.defaults]
+    if missing:
+        raise TypeError(f"{operation.function} misses the arguments {', '.join(missing)}")
+    inputs = [given.get(name) for name in names]
+    return inputs, [given.get(name, operation.defaults.get(name)) for name in operation.attributes]

@@ -1,0 +1,35 @@
+"""From a project's folders to the texts of its generated package: load, prove the normal forms, render.
+
+In: a Project. Out: path to text, manifest included. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from . import normal_form, render
+from .load import load
+from .model import Library
+from .project import GENERATOR, Project
+from .source import Problem, SpecInvalid
+from .write import MANIFEST
+
+
+def generated(project: Project) -> tuple[Library, dict[str, str]]:
+    """The operations of a project and every file of their package. Raises SpecInvalid."""
+    library = load(project.spec, project.root)
+    prove(library)
+    folder = project.spec.relative_to(project.root).as_posix()
+    files = render.render(library, project.templates, folder)
+    files[MANIFEST] = render.manifest(files, library, project.templates, GENERATOR)
+    return library, files
+
+
+def prove(library: Library) -> None:
+    """Refuse a library in which a normal form says something else than the semantics."""
+    problems = []
+    for op in library.ops:
+        if op.normal_form is not None:
+            difference = normal_form.agrees(op)
+            if difference is not None:
+                problems.append(Problem(op.normal_form.at, "normal-form-disagrees", difference))
+    if problems:
+        raise SpecInvalid(problems)

@@ -1,0 +1,74 @@
+"""Hashes of what a spec means, independent of how it is written.
+
+Two hashes per operation: `semantic` covers all that reaches a kernel and stands in the C files; `full` covers every
+word. Marks, spacing and comments reach neither.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .model import Op
+from .schema import Assignment, Located
+
+
+def canonical(value: Any) -> Any:
+    """Plain lists, maps and scalars that are equal exactly when two pieces of a spec mean the same."""
+    if isinstance(value, Located):
+        return canonical(value.tree)
+    if isinstance(value, Assignment):
+        return [canonical(value.target), value.op, canonical(value.value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [field for field in dataclasses.fields(value) if field.compare]
+        return [type(value).__name__, *(canonical(getattr(value, field.name)) for field in fields)]
+    if isinstance(value, Mapping):
+        return [[key, canonical(entry)] for key, entry in value.items()]
+    if isinstance(value, (tuple, list)):
+        return [canonical(entry) for entry in value]
+    return repr(value) if isinstance(value, float) else value
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256 of the canonical form of some values, as hexadecimal."""
+    text = json.dumps([canonical(part) for part in parts], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def full_hash(op: Op) -> str:
+    """Of every word of an operation, shared parts included."""
+    return digest(op)
+
+
+def semantic_hash(op: Op) -> str:
+    """Of all that reaches a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
+    dims = [[dim.symbol, dim.per_axis, dim.min, dim.typical] for dim in op.dims.values()]
+    words = [[name, [v.value for v in op.attribute(name).values or ()]] for name in op.layout_attributes]
+    layouts = [[name, [[word, op.layouts[name][word]] for word in chosen]] for name, chosen in words]
+    tensors = [
+        [t.name, t.optional, t.layout, t.dims, t.view, [[n, a.dims, a.index] for n, a in t.arrangements.items()]]
+        for t in op.tensors
+    ]
+    attributes = [[a.name, a.symbol, a.type, a.min, a.neutral] for a in op.attributes]
+    lets = [[symbol, let.neutral] for symbol, let in op.lets.items()]
+    classes = [[group.name, group.when, group.let] for group in op.classes]
+    ranks = [op.spatial_rank.min, op.spatial_rank.max]
+    form = op.normal_form
+    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, op.dtypes, op.semantics, form)
+
+
+def text_hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def folder_hash(folder: Path, suffixes: tuple[str, ...]) -> str:
+    """Of the files of a folder, names and contents, in the order of their names."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name.endswith(suffixes):
+            total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()

@@ -1,0 +1,58 @@
+"""Where a project's folders are: specs, templates, and the generated package.
+
+In a checkout these are the checkout's own. Installed from a wheel, specs and templates are those that the wheel
+carries, unless the working directory has a spec/ of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+GENERATOR = Path(__file__).resolve().parent
+CARRIED = GENERATOR / "data"
+COMMAND = "opwright generate"
+
+
+@dataclass(frozen=True)
+class Project:
+    """The folders that a command works on. `root` is what file names in outputs are relative to."""
+
+    root: Path
+    spec: Path
+    templates: Path
+    output: Path
+
+
+def checkout() -> Path | None:
+    """The root of the checkout that this module runs from, if it is one."""
+    root = GENERATOR.parent.parent
+    return root if (root / "spec").is_dir() and (root / "templates").is_dir() else None
+
+
+def find(spec: Path | None = None, templates: Path | None = None, output: Path | None = None) -> Project:
+    """The project of a command: what its options name, else the checkout, else the working directory.
+
+    `spec` may be a folder of specs or one that holds a single such folder. The root is the folder above `spec/`, or
+    the parent of a folder of specs that lies elsewhere.
+    """
+    here = checkout()
+    base = here or Path.cwd()
+    if spec is None:
+        spec = base / "spec" if (base / "spec").is_dir() else CARRIED / "spec"
+    folder = spec_folder(spec.resolve())
+    root = next((parent.parent for parent in folder.parents if parent.name == "spec"), folder.parent)
+    return Project(
+        root=root,
+        spec=folder,
+        templates=(templates or (base / "templates" if (base / "templates").is_dir() else CARRIED / "templates")).resolve(),
+        output=(output or base / "generated" / "opwright_kernels").resolve(),
+    )
+
+
+def spec_folder(spec: Path) -> Path:
+    """The folder that holds the *.yaml files: `spec` itself, or its only subfolder that has some."""
+    if not spec.is_dir() or any(spec.glob("*.yaml")) or any(spec.glob("*.yml")):
+        return spec
+    inner = [child for child in sorted(spec.iterdir()) if child.is_dir() and any(child.glob("*.yaml"))]
+    return inner[0] if len(inner) == 1 else spec

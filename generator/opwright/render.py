@@ -1,0 +1,176 @@
+"""From a library of operations to the texts of the generated package: path to content, nothing written.
+
+In: a Library and the folder of templates. Out: a dict from relative path to text, in a fixed order. The environment
+is strict: an undefined name is an error, spec text goes through a filter wherever it enters a language.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from . import hashing, prose, wrapper
+from .kernel import Kernel, SizeField, kernel, size_fields
+from .model import Library, Op
+from .nest import derive
+from .variants import expand, row_name
+
+RUNTIME = "python/runtime"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands at the top of a generated file."""
+
+    file: str
+    semantic_hash: str = ""
+    prose: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The C side of one operation."""
+
+    op: Op
+    sizes_type: str
+    sizes: tuple[SizeField, ...]
+    kernels: tuple[Kernel, ...]
+    dtypes: tuple[str, ...]
+
+
+def c_comment(text: str) -> str:
+    """Spec text inside a C line comment: it can neither end the comment nor continue it onto the next line."""
+    clean = " ".join(text.split()).replace("\\", "/").replace("??", "? ?")
+    return clean.replace("*/", "* /").replace("/*", "/ *")
+
+
+def string_literal(text: str) -> str:
+    """Spec text as a Python string literal in double quotes."""
+    return json.dumps(text, ensure_ascii=True)
+
+
+def docstring(text: str) -> str:
+    """Spec text inside a Python docstring."""
+    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
+
+
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#+!|~$&"})
+
+
+def markdown(text: str) -> str:
+    """Spec text inside Markdown prose or a table cell, every mark of the language inert."""
+    return " ".join(text.split()).translate(_MARKDOWN)
+
+
+def code(text: str) -> str:
+    """Spec text as inline code of Markdown that may stand in a table cell."""
+    clean = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
+    return f"`{clean}`"
+
+
+def environment(templates: Path) -> jinja2.Environment:
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    env.filters |= {
+        "c_comment": c_comment,
+        "string_literal": string_literal,
+        "docstring": docstring,
+        "markdown": markdown,
+        "code": code,
+    }
+    return env
+
+
+def unit(op: Op) -> Unit:
+    """The view of an operation's kernels."""
+    kernels = tuple(kernel(variant) for variant in expand(op))
+    dtypes = tuple(row_name(op, row) for row in op.dtypes)
+    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, dtypes)
+
+
+def render(library: Library, templates: Path, spec_folder: str) -> dict[str, str]:
+    """Every file of the generated package but the manifest."""
+    env = environment(templates)
+    units = [unit(op) for op in library.ops]
+    wrappers = [wrapper.wrapper(op) for op in library.ops]
+    everything = Head(spec_folder)
+    files: dict[str, str] = {}
+
+    def put(path: str, template: str, **parameters: Any) -> None:
+        files[path] = env.get_template(template).render(**parameters)
+
+    put("__init__.py", "python/__init__.py.j2", head=everything, ops=library.ops)
+    put("__init__.pyi", "python/__init__.pyi.j2", head=everything, wrappers=wrappers)
+    files["py.typed"] = ""
+    for source in sorted((templates / RUNTIME).glob("*.py")):
+        files[source.name] = source.read_text(encoding="utf-8")
+    put("include/opwright_kernels.h", "c/kernels.h.j2", head=everything, units=units)
+    put("include/opwright_numeric.h", "c/numeric.h.j2", head=everything)
+    put("docs/API.md", "docs/api.md.j2", head=everything, ops=library.ops)
+    for view, wrapped in zip(units, wrappers):
+        op = view.op
+        head = Head(op.at.file)
+        put(f"_{op.function}.py", "python/op.py.j2", head=head, w=wrapped, unit=view, docstring=prose.docstring(op))
+        put(f"docs/{op.function}.md", "docs/op.md.j2", head=head, op=op, w=wrapped, unit=view, pages=library.pages)
+        for row, dtype in zip(op.dtypes, view.dtypes):
+            kernels = [k for k in view.kernels if k.variant.row is row]
+            first = kernels[0].variant
+            lines = prose.unit_head(op, dtype, row["accumulate"], derive(op, first.layouts, first.group_class))
+            semantic = Head(op.at.file, hashing.semantic_hash(op), tuple(map(c_comment_line, lines)))
+            put(f"c/{op.function}_{dtype}.c", "c/unit.c.j2", head=semantic, op=op, kernels=kernels)
+    places = {op.function: wrapper.provenance(op) for op in library.ops}
+    files["PROVENANCE.json"] = json.dumps(places, indent=1, sort_keys=True) + "\n"
+    return {path: tidy(text) for path, text in sorted(files.items())}
+
+
+def c_comment_line(line: str) -> str:
+    """A line of a C comment, its indentation kept."""
+    return line[: len(line) - len(line.lstrip())] + c_comment(line)
+
+
+def tidy(text: str) -> str:
+    """No blanks at line ends, at most two empty lines in a row, one newline at the end."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        line = line.rstrip()
+        if line or lines[-2:] != ["", ""]:
+            lines.append(line)
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def manifest(files: dict[str, str], library: Library, templates: Path, generator: Path) -> str:
+    """MANIFEST.json: what each output is made of, and its own hash."""
+    owner: dict[str, Op] = {}
+    for op in library.ops:
+        names = [f"_{op.function}.py", f"docs/{op.function}.md", *(f"c/{op.function}_{row_name(op, row)}.c" for row in op.dtypes)]
+        owner |= dict.fromkeys(names, op)
+    outputs = {}
+    for path, text in sorted(files.items()):
+        found = owner.get(path)
+        variants = []
+        if found is not None and path.startswith("c/"):
+            dtype = path.removeprefix(f"c/{found.function}_").removesuffix(".c")
+            variants = [variant.name for variant in expand(found) if variant.dtype == dtype]
+        outputs[path] = {"op": found.op if found else None, "variants": variants, "sha256": hashing.text_hash(text)}
+    ops = {op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)} for op in library.ops}
+    whole = {
+        "ops": ops,
+        "templates": hashing.folder_hash(templates, (".j2", ".py")),
+        "generator": hashing.folder_hash(generator, (".py",)),
+        "outputs": outputs,
+    }
+    return json.dumps(whole, indent=1, sort_keys=True) + "\n"
