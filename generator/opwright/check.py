@@ -23,15 +23,21 @@ from .variants import ISAS, layout_choices, row_name
 Rule = Callable[[Op], Iterator[Problem]]
 
 MAX_VARIANTS = 512
-# Names of the generated Python modules, and one that a dtype row gives a meaning of its own.
-PYTHON_NAMES = frozenset(
-    "rules rank call resolve describe explain np numpy math accumulate specs variants LAYOUTS WORDS ROWS CLASSES".split()
-)
-TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count"}
+# Names that every generated Python module defines.
+PYTHON_NAMES = frozenset({
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers", "Operation",
+    "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+})  # fmt: skip
+# What it keeps of each tensor: `src_axes`.
+TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
+# Modules and pages of the generated package beside those of its operations.
+MODULES = frozenset({"api", "arrays", "build", "dlpack", "errors", "isa", "operation", "rules", "threads"})
+# `count` is a word of finish, `accumulate` one of the rows of data types.
+TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
-PACKAGE_RULES = frozenset(
-    "dtypes overflow index-overflow memory spatial-rank inexact-division threads out arguments unknown-argument".split()
-)
+PACKAGE_RULES = frozenset({
+    "dtypes", "overflow", "index-overflow", "memory", "spatial-rank", "inexact-division", "threads", "out",
+})  # fmt: skip
 ARGUMENT_RULES = ("missing", "kind", "int64", "length", "range", "value", "rank", "shape", "shape-missing")
 # Which types of attribute each key belongs to.
 KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
@@ -149,8 +155,10 @@ def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
 def _names(op: Op) -> Iterator[Problem]:
     yield from _function_name(op)
     seen: dict[str, str] = {}
+    shapes = {giver.name for giver in op.stated_by(op.output)}
+    derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
-        if name in TAKEN or name.startswith("opwright"):
+        if name in TAKEN | derived or name.startswith("opwright"):
             yield Problem(at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}")
         if name in seen:
             yield Problem(at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing")
@@ -163,8 +171,8 @@ def _names(op: Op) -> Iterator[Problem]:
 
 
 def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN or op.function.startswith("opwright"):
-        message = f"its function would be '{op.function}', which is a reserved word or a function of the package"
+    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN | MODULES or op.function.startswith("opwright"):
+        message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
         yield Problem(place(op.op, op.at), "op-name", message)
 
 
@@ -431,6 +439,8 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
 
 def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
     yield from _repeated([(op.function, place(op.op, op.at)) for op in ops], "op-name", "function")
+    files = [(f"{op.function}_{row_name(op, row)}.c", place(op.op, op.at)) for op in ops for row in op.dtypes]
+    yield from _repeated(dict.fromkeys(files), "kernel-name", "file")
     names = (
         ("_".join((op.function, row_name(op, row), *(word.lower() for word in layouts.values()), group)), place(op.op, op.at))
         for op in {op.function: op for op in ops}.values()

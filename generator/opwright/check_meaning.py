@@ -228,7 +228,7 @@ def semantics(op: Op) -> Iterator[Problem]:
         problems.append(Problem(at, "semantics-target", message))
     else:
         problems += _element(op, target, scope, at)
-    problems += _value(op, meaning.assignment.value, scope, at, [tensor.name for tensor in op.data_inputs])
+    problems += _value(op, meaning.assignment.value, scope, meaning.assignment.value_at, [tensor.name for tensor in op.data_inputs])
     for guard in meaning.where:
         problems += _guard(guard, scope)
     if meaning.finish:
@@ -343,16 +343,16 @@ def _finish(op: Op, finish: Located, kinds: Mapping[str, Kind]) -> Iterator[Prob
     letters = {formal: Kind("int", formal in extents and _is_vector(extents[formal], kinds)) for formal in formals}
     scope = {**kinds, **letters, "count": Kind("int")}
     yield from _value(op, finish.tree, scope, finish.at, [output.name, *(tensor.name for tensor in op.data_inputs)])
-    if _loose(finish.tree) & set(formals):
+    if _values(finish.tree) & set(formals):
         yield Problem(finish.at, "semantics-finish", "letters of finish stand in indices only")
 
 
-def _loose(tree: Expr) -> frozenset[str]:
-    """Names outside indices."""
+def _values(tree: Expr) -> frozenset[str]:
+    """The names that stand for themselves, outside indices."""
     if isinstance(tree, Read):
         return frozenset()
     own = frozenset({tree.id}) if isinstance(tree, Name) else frozenset()
-    return own.union(*map(_loose, expr.children(tree)))
+    return own.union(*map(_values, expr.children(tree)))
 
 
 def _finish_read(op: Op, read: Read, extents: Mapping[str, Expr], at: Mark) -> Iterator[Problem]:

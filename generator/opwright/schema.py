@@ -215,6 +215,7 @@ class Assignment:
     value: expr.Expr
     text: str = dataclasses.field(compare=False)
     at: Mark = dataclasses.field(compare=False, repr=False)
+    value_at: Mark = dataclasses.field(default=Mark(), compare=False, repr=False)
 
 
 _ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\bmax)=(?!=)\s*(?P<value>.+)")
@@ -236,14 +237,15 @@ class Statement:
             return None
         try:
             target = expr.parse(found["target"], mark)
-            value = expr.parse(found["value"], mark.moved(found.start("value")))
+            value_at = mark.moved(found.start("value"))
+            value = expr.parse(found["value"], value_at)
         except SpecInvalid as invalid:
             problems.extend(invalid.problems)
             return None
         if not isinstance(target, expr.Read):
             problems.note(mark, "semantics-form", "the left side must be an output with its indices")
             return None
-        return Assignment(target, "sum" if found["op"] == "+" else "max", value, text, mark)
+        return Assignment(target, "sum" if found["op"] == "+" else "max", value, text, mark, value_at)
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string", "maxLength": 2 * expr.MAX_LENGTH}

@@ -55,5 +55,6 @@ class SpecInvalid(Exception):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'strides'?)`, or nothing where no known word is close."""
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return f" (did you mean '{near[0]}'?)" if near else ""
+    folded = {other.lower(): other for other in sorted(known)}
+    near = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    return f" (did you mean '{folded[near[0]]}'?)" if near else ""
