@@ -229,7 +229,7 @@ def test_a_broken_rule_of_a_real_file_is_named_with_its_place(rule: str, name: s
         ("convolution.yaml", "O: floor((I + PB", "O: floor((I + PBB", "convolution.yaml:53:17: unknown-symbol: unknown symbol 'PBB' "
             "(did you mean 'PB'?)"),
         ("convolution.yaml", '"max(S * (ceil(I / S)', '"max(S * (ceil(J / S)', "convolution.yaml:48:29: unknown-symbol: unknown symbol 'J'"),
-        ("convolution.yaml", "k * D - PB] * weights", "k * D - PB] * wieghts", "convolution.yaml:62:98: semantics-read: 'wieghts' is no "
+        ("convolution.yaml", "k * D - PB] * weights", "k * D - PB] * wieghts", "convolution.yaml:62:89: semantics-read: 'wieghts' is no "
             "tensor that can be read here (did you mean 'weights'?)"),
     ],
 )  # fmt: skip

@@ -62,7 +62,11 @@ def _check_path(path: Path, folder: Path, name: str) -> None:
     if not FILE_NAME.fullmatch(path.name):
         message = f"{path.name!r} is no name for a spec: letters, digits, dots, dashes and underscores"
         raise SpecInvalid([Problem(Mark(name), "file-name", message)])
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a link to itself
+        inside = False
+    if not inside:
         raise SpecInvalid([Problem(Mark(name), "file-link", "a link that leads out of the folder is not followed")])
 
 
