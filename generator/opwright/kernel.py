@@ -14,18 +14,20 @@ from .expr import Read
 from .model import SPATIAL_AXES, Op
 from .nest import Access, Expansion, Loop, Nest, Solved, Within, derive
 from .plan import symbol_kinds, symbol_of
-from .poly import ONE, ZERO, Affine, Poly
+from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
 from .source import Problem, SpecInvalid
 from .variants import Variant
 
 C_TYPES = {"f32": "float", "f64": "double", "bf16": "opwright_bf16", "f16": "opwright_f16"}
 LANES = 64
+# What templates define inside a kernel.
+RESERVED_NAMES = frozenset("sizes part parts task rest total task_begin task_end sum sums terms lane LANES".split())
 
 
 @dataclass(frozen=True)
 class Constant:
-    """`const int64_t name = value;`"""
+    """`const c_type name = value;`"""
 
     name: str
     value: str
@@ -415,8 +417,7 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         op, nest, variant = self.op, self.nest, self.variant
-        for name in ("sizes", "part", "parts", "task", "rest", "total", "task_begin", "task_end", "sum", "sums", "terms", "LANES"):
-            self.names.take(name)
+        self.names.taken |= RESERVED_NAMES
         for tensor in op.tensors:
             self.names.take(tensor.name)
         for letter, _ in nest.outputs:
@@ -626,5 +627,9 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
 
 
 def kernel(variant: Variant) -> Kernel:
-    """The view of a variant."""
-    return _Builder(variant, derive(variant.op, variant.layouts, variant.group_class)).kernel()
+    """The view of a variant. Raises SpecInvalid where its semantics have no kernel."""
+    nest = derive(variant.op, variant.layouts, variant.group_class)
+    try:
+        return _Builder(variant, nest).kernel()
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(variant.op.semantics.assignment.at, "semantics-index", str(error))]) from None
