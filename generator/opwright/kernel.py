@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from . import expr
 from .expr import Read
 from .model import SPATIAL_AXES, Op
-from .nest import ABSENT, Access, Expansion, Loop, Nest, Solved, Within, derive, neutral_on_missing_axes
+from .nest import ABSENT, Access, Expansion, Loop, Nest, Solved, Within, MissingAxes, derive
 from .plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
@@ -139,7 +139,8 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
 def uses_absent(op: Op) -> bool:
     """Whether some kernel must know which spatial axes a call does not have."""
     semantics = op.semantics
-    vectors = {name for name, kind in symbol_kinds(op).items() if kind.vector}
+    missing = MissingAxes(op)
+    vectors = set(missing.vectors)
     vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
     values = [semantics.assignment.target, semantics.assignment.value, *([semantics.finish.tree] if semantics.finish else [])]
     reads = [read for value in values for read in expr.reads(value)]
@@ -151,7 +152,7 @@ def uses_absent(op: Op) -> bool:
     wanted += [(index, 0) for read in reads for index in read.indices]
     wanted += [(index.tree, 0) for way in arrangements for index in way.index.values()]
     wanted += [(guard.tree, True) for guard in semantics.where]
-    return any(expr.names(tree) & vectors and not neutral_on_missing_axes(op, tree, value) for tree, value in wanted)
+    return any(expr.names(tree) & vectors and not missing.fits(tree, value) for tree, value in wanted)
 
 
 class _Names:
@@ -364,7 +365,7 @@ class _Builder:
     def corrected(self, tree: expr.Expr, suffix: str | None, wanted: expr.Value) -> str:
         """The copy of a tree for a spatial axis, `wanted` where a call does not have that axis."""
         text = self.copied(tree, suffix)
-        if suffix is None or neutral_on_missing_axes(self.op, tree, wanted):
+        if suffix is None or self.expansion.missing.fits(tree, wanted):
             return text
         absent = f"{ABSENT}_{suffix}"
         self.used.add(absent)
