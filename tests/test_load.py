@@ -1,5 +1,7 @@
 """From texts to operations: every rule refuses its fixture, at a place, and all problems come together."""
 
+# ruff: noqa: E501 (one fixture to a line)
+
 from __future__ import annotations
 
 import re
@@ -201,7 +203,9 @@ def test_several_families_load_together() -> None:
     assert problems_of({name: text for name, text in OTHERS.items() if name != "scale.yaml"}) == ()
 
 
-@pytest.mark.parametrize(("rule", "text", "old", "new"), BROKEN, ids=[f"{number}-{case[0]}" for number, case in enumerate(BROKEN)])
+@pytest.mark.parametrize(
+    ("rule", "text", "old", "new"), BROKEN, ids=[f"{number}-{case[0]}" for number, case in enumerate(BROKEN)]
+)
 def test_a_broken_rule_is_named_with_its_place(rule: str, text: str, old: str, new: str) -> None:
     assert old in text
     problems = problems_of({"a.yaml": text.replace(old, new, 1)})
@@ -248,7 +252,12 @@ def test_problems_of_all_files_come_together_in_order() -> None:
 
 def test_a_size_whose_least_extent_is_unsaid_may_be_empty_and_a_spatial_one_not() -> None:
     pool = load_texts({"a.yaml": AVERAGE_POOL}).ops[0]
-    assert {role: dim.min for role, dim in pool.dims.items()} == {"batch": 0, "channels": 0, "src_spatial": 1, "dst_spatial": 1}
+    assert {role: dim.min for role, dim in pool.dims.items()} == {
+        "batch": 0,
+        "channels": 0,
+        "src_spatial": 1,
+        "dst_spatial": 1,
+    }
 
 
 def test_names_know_where_they_stand() -> None:
