@@ -471,6 +471,7 @@ class _Builder:
             at.body.append(child)
             at = child
         stored = self.stored(lanes)
+        cells = (self.cells[0], self.poly(self.cells[1])) if self.cells else None
         return Kernel(
             variant=variant,
             name=variant.name,
@@ -485,7 +486,7 @@ class _Builder:
             task_constants=tuple(self.scopes[self.TASK]),
             lanes=lanes,
             lane_constants=tuple(self.scopes[self.LANE]),
-            cells=(self.cells[0], self.poly(self.cells[1])) if self.cells else None,
+            cells=cells,
             nest=root,
             counts=self.counts,
             store_at=_plus(output_at, f"{lanes.letter}{output_step}") if lanes else output_at,

@@ -330,7 +330,9 @@ class _Derivation:
             used.add(solves[position])
         best: tuple[int, int, int] | None = None
         choice: tuple[str | None, str | None] = (None, None)
-        reductions = [letter for letter in free if letter not in used]
+        # A letter that an equation ties to another one moves both, so it is never a contiguous walk.
+        tied = {letter for axis in general.values() for letter in axis.index.letters}
+        reductions = [letter for letter in free if letter not in tied]
         candidates = [(position, solves.get(position, position), True) for position, _ in outputs]
         candidates += [(letter, letter, False) for letter in reductions]
         for order, (name, letter, is_output) in enumerate(candidates):
