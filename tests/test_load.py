@@ -142,7 +142,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("semantics-finish", AVERAGE_POOL, "finish: dst[n, c, x]", "finish: c * dst[n, c, x]"),
     ("semantics-finish", SCALE, "factor[n]", "factor[m]"),
     ("semantics-finish", SCALE, "factor[n]", "factor[n + 1]"),
-    ("input-unused", SCALE, " + factor[n] * 0.5", ""),
+    ("input-unused", MATRIX_PRODUCT, " * b[k, n]", ""),
     ("range-quotient", MATRIX_PRODUCT, "k: K}", "k: K / N}"),
     ("semantics-index", MATRIX_PRODUCT, "a[m, k]", "a[m, k * k]"),
     ("semantics-index", MATRIX_PRODUCT, "a[m, k]", "a[m, k + " + "*".join(["(M + N + K + 1)"] * 20) + "]"),

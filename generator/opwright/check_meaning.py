@@ -421,8 +421,8 @@ def _used_inputs(op: Op) -> Iterator[Problem]:
     trees = [op.semantics.assignment.value, *([op.semantics.finish.tree] if op.semantics.finish else [])]
     used = {read.tensor for tree in trees for read in expr.reads(tree)}
     for tensor in op.data_inputs:
-        if tensor.name not in used:
-            yield Problem(tensor.at, "input-unused", f"semantics never reads the input '{tensor.name}'")
+        if tensor.name not in used and not tensor.optional:
+            yield Problem(tensor.at, "input-unused", f"semantics never reads the required input '{tensor.name}'")
 
 
 def _quotients(op: Op) -> Iterator[Problem]:
