@@ -30,6 +30,14 @@ def run(call: Call, **options: Any) -> Any:
     return getattr(ok, function(call.op))(*call.inputs, **call.attributes, **options)
 
 
+def attempt(call: Call, **options: Any) -> Any:
+    """The package's answer, or the SpecError that refuses the call."""
+    try:
+        return run(call, **options)
+    except ok.SpecError as error:
+        return error
+
+
 def variant(call: Call) -> ok.VariantInfo:
     """The kernel that the package chooses."""
     return ok.explain(call.op, *call.inputs, **call.attributes).variant
