@@ -183,7 +183,7 @@ class Operation:
                 value = (member.neutral,) * (member.length - len(value)) + tuple(value)
             setattr(sizes, member.name, value)
         row = self.rows[resolution.row][1]
-        tensors = [info.name for info in self.inputs if not info.states_shape] + [self.output]
+        tensors = [info.parameter for info in self.inputs if not info.states_shape] + [self.output]
         c_types = tuple(_C_POINTERS[row[name]] for name in tensors)
         kernel = getattr(library.lib, self.kernel_name(resolution, isa.name))
         return Plan(resolution, kernel, sizes, library.ffi, DTYPES[row[self.output]], c_types, library)

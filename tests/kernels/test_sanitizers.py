@@ -6,7 +6,6 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ SANITIZERS = (
     "-fno-omit-frame-pointer",
     "-g",
 )
-Driver = Callable[[Iterable[Call]], list[np.ndarray]]
 
 every_op = pytest.mark.parametrize("op", OPERATIONS)
 
@@ -67,20 +65,18 @@ def packed(call: Call, parts: int) -> tuple[bytes, np.ndarray]:
     return b"".join([head, sizes, *(array.tobytes() for array in arrays if array is not None)]), answer
 
 
+def sanitized(*command: Path) -> subprocess.CompletedProcess[str]:
+    flags = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+    environment = {**os.environ, **flags}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
 def drive(program: Path, calls: list[Call]) -> None:
     """Run calls through a driver, and compare what it says with the rulings."""
     questions, answers = program.with_name("calls"), program.with_name("answers")
     pairs = [packed(call, 1 + number % 3) for number, call in enumerate(calls)]
     questions.write_bytes(b"".join(question for question, _ in pairs))
-    flags = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
-    done = subprocess.run(
-        [program, questions, answers],
-        env={**os.environ, **flags},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = sanitized(program, questions, answers)
     assert done.returncode == 0, done.stderr[:3000]
     said, at = answers.read_bytes(), 0
     for call, (_, like) in zip(calls, pairs, strict=True):
@@ -114,13 +110,10 @@ def test_the_sanitizers_see_an_access_beside_an_array(tmp_path: Path) -> None:
         {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]},
     )
     question, _ = packed(call, 1)
-    short = (
-        question[:24] + struct.pack("q", 28) + question[32:-16] + question[-12:]
-    )  # one float fewer than the sizes say
+    # One float fewer than the sizes say.
+    short = question[:24] + struct.pack("q", 28) + question[32:-16] + question[-12:]
     (tmp_path / "calls").write_bytes(short)
-    done = subprocess.run(
-        [program, tmp_path / "calls", tmp_path / "answers"], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = sanitized(program, tmp_path / "calls", tmp_path / "answers")
     assert done.returncode not in (0, 3)
     assert "heap-buffer-overflow" in done.stderr
 
