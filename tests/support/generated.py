@@ -31,10 +31,10 @@ def run(call: Call, **options: Any) -> Any:
 
 
 def attempt(call: Call, **options: Any) -> Any:
-    """The package's answer, or the SpecError that refuses the call."""
+    """The package's answer, or the SpecError that refuses the call, or the TypeError of an unknown attribute."""
     try:
         return run(call, **options)
-    except ok.SpecError as error:
+    except (ok.SpecError, TypeError) as error:
         return error
 
 
