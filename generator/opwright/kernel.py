@@ -385,10 +385,11 @@ class _Builder:
         coefficient = solved.right.coefficient(loop.letter)
         size = coefficient if self.expansion.positive(coefficient) else -coefficient
         scale = self.poly(solved.scale)
-        step = self.define(self.FUNCTION, f"{loop.letter}_step", f"{scale} / opwright_gcd({scale}, {self.poly(size)})")
+        divisor = f"opwright_gcd({scale}, {self.poly(size)})"
+        step = self.define(self.FUNCTION, f"{loop.letter}_step", f"{scale} / {divisor}")
         sign = "" if self.expansion.positive(coefficient) else "-"
-        product = step if size == ONE else f"({self.poly(size)} * {step})"
-        inner_step = self.define(self.FUNCTION, f"{solved.letter}_step", f"{sign}{product} / {scale}")
+        # Not size * step / scale, which is the same: that product may leave int64.
+        inner_step = self.define(self.FUNCTION, f"{solved.letter}_step", f"{sign}({self.poly(size)} / {divisor})")
         return step, inner_step
 
     def nested_loop(self, loop: Loop) -> Block:
