@@ -411,7 +411,8 @@ def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
         if node.function in REDUCTIONS:
             (vector,) = values
             assert isinstance(vector, tuple)
-            return {"any": any, "all": all, "prod": math.prod}[node.function](vector)  # type: ignore[operator]
+            reductions: dict[str, Callable[[tuple[int, ...]], int]] = {"any": any, "all": all, "prod": math.prod}
+            return reductions[node.function](vector)
         return _lift({"min": min, "max": max}[node.function], *values)
 
     return visit(tree)

@@ -47,8 +47,10 @@ def full_hash(op: Op) -> str:
 def semantic_hash(op: Op) -> str:
     """Of all that reaches a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
     dims = [[dim.symbol, dim.per_axis, dim.min, dim.typical] for dim in op.dims.values()]
-    words = [[name, [v.value for v in op.attribute(name).values or ()]] for name in op.layout_attributes]
-    layouts = [[name, [[word, op.layouts[name][word]] for word in chosen]] for name, chosen in words]
+    layouts = [
+        [name, [[v.value, op.layouts[name][v.value]] for v in op.attribute(name).values or ()]]
+        for name in op.layout_attributes
+    ]
     tensors = [
         [t.name, t.optional, t.layout, t.dims, t.view, [[n, a.dims, a.index] for n, a in t.arrangements.items()]]
         for t in op.tensors

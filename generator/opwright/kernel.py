@@ -87,6 +87,15 @@ class Kernel:
     stored: str
     output: str
 
+    @property
+    def about(self) -> str:
+        """How its cells are walked, and in which order each takes its terms."""
+        cells = f"{self.lanes.width} cells along {self.lanes.letter} at a time" if self.lanes else "One cell at a time"
+        first, _, rest = self.order.partition(", ")
+        if not first:
+            return f"{cells}; each has at most one term."
+        return f"{cells}; each takes its terms by {self.order}{', the last one fastest' if rest else ''}."
+
 
 def vector_axes(op: Op) -> tuple[str, ...]:
     """The names of an operation's spatial axes in C: the last of d, h, w."""
@@ -95,7 +104,10 @@ def vector_axes(op: Op) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class SizeField:
-    """A member of the struct of sizes that every kernel of an operation takes."""
+    """A member of the struct of sizes that every kernel of an operation takes.
+
+    Its summary is a name of the spec, no description: an edited description moves no C.
+    """
 
     name: str
     length: int
@@ -115,9 +127,9 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
     groups = [value.tree for group in op.classes for value in group.let.values()]
     mentioned |= frozenset().union(*(expr.names(tree) for tree in groups))
     fields = []
-    dims = {dim.symbol: (1, dim.summary or role) for role, dim in op.dims.items()}
+    dims = {dim.symbol: (1, role) for role, dim in op.dims.items()}
     attributes = {symbol_of(a): (a.neutral or 0, a.name or "") for a in op.attributes if a.type != "string"}
-    lets = {symbol: (let.neutral or 0, let.summary or "") for symbol, let in op.lets.items()}
+    lets = {symbol: (let.neutral or 0, let.use or symbol) for symbol, let in op.lets.items()}
     for symbol, (neutral, summary) in {**lets, **attributes, **dims}.items():
         if symbol in dims or symbol in mentioned:
             vector = kinds[symbol].vector

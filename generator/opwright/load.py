@@ -17,8 +17,8 @@ import yaml
 
 from . import schema
 from .check import check_library, check_op
-from .model import Attribute, Common, Library, Node, Op, Sources
-from .schema import Problems
+from .model import Attribute, Common, Library, Op, Sources
+from .schema import Node, Problems
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_BYTES = 256 * 1024
@@ -136,7 +136,8 @@ def _decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
 def _refuse_hostile(text: str, name: str) -> None:
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
-        mark = Mark(name, event.start_mark.line + 1, event.start_mark.column + 1)
+        at = event.start_mark
+        mark = Mark(name, at.line + 1, at.column + 1) if at else Mark(name)
 
         def refuse(rule: str, message: str, mark: Mark = mark) -> SpecInvalid:
             return SpecInvalid([Problem(mark, rule, message)])
@@ -179,7 +180,8 @@ def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems)
     if use not in shared:
         problems.note(item.at, f"unknown-{what}", f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}")
         return item
-    return _merge(shared[use], item)
+    base: N = shared[use]
+    return _merge(base, item)
 
 
 def _complete(draft: Op, common: Common, problems: Problems) -> Op:
@@ -188,7 +190,7 @@ def _complete(draft: Op, common: Common, problems: Problems) -> Op:
     attributes: tuple[Attribute, ...] = _resolve(
         draft.attributes, {str(a.name): a for a in common.attributes}, "attribute", problems
     )
-    lets: dict[str, dict[str, Any]] = {
+    lets: dict[str, Any] = {
         section: {
             symbol: _resolve_one(let, common.let, "value", problems) for symbol, let in getattr(draft, section).items()
         }

@@ -322,7 +322,7 @@ class Struct:
         values: dict[str, Any] = {}
         short = self.cls.shorthand
         if short and isinstance(node, yaml.ScalarNode):
-            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})  # type: ignore[call-arg]
+            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})
         seen: dict[str, Mark] = {}
         for key_node, child in entries(node, file, problems):
             name = _scalar(key_node, file, problems, "a key") or ""

@@ -182,11 +182,11 @@ class _Writer:
             (parameter_name(giver) if isinstance(giver, Tensor) else giver.name or "", isinstance(giver, Tensor))
             for giver in self.op.stated_by(tensor)
         ]
-        ways = []
+        ways: list[dict[str, Any]] = []
         for way in step.ways:
             known = [(axis.axis, self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))) for axis in way.axes if axis.known]
             unknown = [(axis.axis, axis.extent.text) for axis in way.axes if not axis.known]
-            learned = [
+            learned: list[dict[str, str | None]] = [
                 {
                     "symbol": axis.unknown,
                     "axis": axis.axis,
@@ -197,10 +197,10 @@ class _Writer:
                 if not axis.known
             ]
             ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
-        learned = [way["learned"] for way in ways]
+        all_learned = [way["learned"] for way in ways]
         self.add(
             "bind",
-            learned=learned[0] if all(same == learned[0] for same in learned) else None,
+            learned=all_learned[0] if all(same == all_learned[0] for same in all_learned) else None,
             name=tensor.name,
             optional=tensor.optional,
             stated=step.stated,
@@ -261,7 +261,7 @@ def wrapper(op: Op) -> Wrapper:
     words = {}
     for attribute in op.attributes:
         if attribute.type == "string":
-            spellings = {}
+            spellings: dict[str, str] = {}
             for allowed in attribute.values or ():
                 spellings |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
             refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
