@@ -15,7 +15,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Union
 
 from .source import Mark, Problem, SpecInvalid, suggestion
 
@@ -27,7 +26,15 @@ INT64_MIN = -(2**63)
 ARITHMETIC = ("+", "-", "*", "/", "%")
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 LOGIC = ("and", "or")
-FUNCTIONS = {"min": (2, 8), "max": (2, 8), "floor": (1, 1), "ceil": (1, 1), "any": (1, 1), "all": (1, 1), "prod": (1, 1)}
+FUNCTIONS = {
+    "min": (2, 8),
+    "max": (2, 8),
+    "floor": (1, 1),
+    "ceil": (1, 1),
+    "any": (1, 1),
+    "all": (1, 1),
+    "prod": (1, 1),
+}
 REDUCTIONS = ("any", "all", "prod")
 
 
@@ -84,11 +91,11 @@ class Read:
     column: int = field(default=0, compare=False)
 
 
-Expr = Union[Number, Name, Unary, Binary, Call, Read]
-Value = Union[int, bool, tuple[int, ...], tuple[bool, ...]]
+Expr = Number | Name | Unary | Binary | Call | Read
+Value = int | bool | tuple[int, ...] | tuple[bool, ...]
 
 
-class Inexact(ArithmeticError):
+class Inexact(ArithmeticError):  # noqa: N818  # named for what it says
     """`a / b` left a remainder, or b was zero."""
 
 

@@ -152,7 +152,9 @@ class _Names:
 
     def take(self, name: str) -> str:
         if name in self.taken:
-            raise SpecInvalid([Problem(self.op.at, "name-collision", f"the name '{name}' would stand twice in the C of {self.op.op}")])
+            raise SpecInvalid(
+                [Problem(self.op.at, "name-collision", f"the name '{name}' would stand twice in the C of {self.op.op}")]
+            )
         self.taken.add(name)
         return name
 
@@ -212,10 +214,14 @@ class _Builder:
     # Bounds.
 
     def floor(self, value: Affine, divisor: Poly) -> str:
-        return self.affine(value) if divisor == ONE else f"opwright_floor_div({self.affine(value)}, {self.poly(divisor)})"
+        return (
+            self.affine(value) if divisor == ONE else f"opwright_floor_div({self.affine(value)}, {self.poly(divisor)})"
+        )
 
     def ceil(self, value: Affine, divisor: Poly) -> str:
-        return self.affine(value) if divisor == ONE else f"opwright_ceil_div({self.affine(value)}, {self.poly(divisor)})"
+        return (
+            self.affine(value) if divisor == ONE else f"opwright_ceil_div({self.affine(value)}, {self.poly(divisor)})"
+        )
 
     def bounds(self, letter: str, condition: Within) -> tuple[str, str]:
         """First and past-the-last value of a letter for which `0 <= index < extent`."""
@@ -224,7 +230,9 @@ class _Builder:
         one = Affine.of({}, ONE)
         if self.expansion.positive(coefficient):
             past = condition.extent - one - rest
-            high = self.affine(condition.extent - rest) if coefficient == ONE else f"{self.floor(past, coefficient)} + 1"
+            high = (
+                self.affine(condition.extent - rest) if coefficient == ONE else f"{self.floor(past, coefficient)} + 1"
+            )
             return self.ceil(rest.scaled(Poly.number(-1)), coefficient), high
         divisor = -coefficient
         high = self.affine(rest + one) if divisor == ONE else f"{self.floor(rest, divisor)} + 1"
@@ -325,7 +333,11 @@ class _Builder:
     def loaded(self, tensor: str, element: str) -> str:
         dtype = self.row[tensor]
         text = element if dtype in ("f32", "f64") else f"opwright_from_{dtype}({element})"
-        text = f"({self.real}){text}" if C_TYPES.get(dtype) != self.real and not (dtype != "f64" and self.real == "float") else text
+        text = (
+            f"({self.real}){text}"
+            if C_TYPES.get(dtype) != self.real and not (dtype != "f64" and self.real == "float")
+            else text
+        )
         return f"({tensor} ? {text} : 0)" if self.op.tensor(tensor).optional else text
 
     # The nest.
@@ -391,7 +403,15 @@ class _Builder:
             begin = self.define(level, f"{loop.letter}_begin", first)
         else:
             begin, end = "0", self.poly(loop.extent)
-        head = {"letter": loop.letter, "begin": begin, "end": end, "step": "", "solved": "", "solved_begin": "", "solved_step": ""}
+        head = {
+            "letter": loop.letter,
+            "begin": begin,
+            "end": end,
+            "step": "",
+            "solved": "",
+            "solved_begin": "",
+            "solved_step": "",
+        }
         self.scopes.append([])
         scope = len(self.scopes) - 1
         self.level[self.names.take(loop.letter)] = scope
@@ -401,7 +421,9 @@ class _Builder:
             else:
                 step, inner_step = self.solved_constants(loop, solved)
                 at_begin = solved.right.without(loop.letter) + Affine.of({begin: solved.right.coefficient(loop.letter)})
-                first = self.define(level, f"{solved.letter}_begin", f"({self.affine(at_begin)}) / {self.poly(solved.scale)}")
+                first = self.define(
+                    level, f"{solved.letter}_begin", f"({self.affine(at_begin)}) / {self.poly(solved.scale)}"
+                )
                 self.names.take(solved.letter)
                 head |= {"step": step, "solved": solved.letter, "solved_begin": first, "solved_step": inner_step}
             self.level[solved.letter] = scope
@@ -426,7 +448,20 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         op, nest, variant = self.op, self.nest, self.variant
-        for name in ("sizes", "part", "parts", "task", "rest", "total", "task_begin", "task_end", "sum", "sums", "terms", "LANES"):
+        for name in (
+            "sizes",
+            "part",
+            "parts",
+            "task",
+            "rest",
+            "total",
+            "task_begin",
+            "task_end",
+            "sum",
+            "sums",
+            "terms",
+            "LANES",
+        ):
             self.names.take(name)
         for tensor in op.tensors:
             self.names.take(tensor.name)
@@ -467,7 +502,15 @@ class _Builder:
             end = self.define(level, f"{inner_name}_end", high) if narrowed else high
             if inner_name not in self.names.taken:
                 self.names.take(inner_name)
-            head = {"letter": inner_name, "begin": begin, "end": end, "step": "", "solved": "", "solved_begin": "", "solved_step": ""}
+            head = {
+                "letter": inner_name,
+                "begin": begin,
+                "end": end,
+                "step": "",
+                "solved": "",
+                "solved_begin": "",
+                "solved_step": "",
+            }
             self.scopes.append([])
             self.level[inner_name] = len(self.scopes) - 1
             blocks.append(Block("loop", self.scopes[-1], [], head))
@@ -489,7 +532,9 @@ class _Builder:
             constants=tuple(self.function_constants()),
             accumulate=self.real,
             init=c_number(float(op.semantics.init), self.real),
-            order=", ".join([loop.letter for loop in nest.reductions] + ([inner_name] if inner_name and not lanes else [])),
+            order=", ".join(
+                [loop.letter for loop in nest.reductions] + ([inner_name] if inner_name and not lanes else [])
+            ),
             total=total,
             decoded=decoded,
             task_constants=tuple(self.scopes[self.TASK]),
@@ -505,7 +550,8 @@ class _Builder:
 
     def tests(self, loop: Loop) -> list[str]:
         return [
-            f"0 <= {self.affine(test.index)} && {self.affine(test.index)} < {self.affine(test.extent)}" for test in loop.tested
+            f"0 <= {self.affine(test.index)} && {self.affine(test.index)} < {self.affine(test.extent)}"
+            for test in loop.tested
         ]
 
     def decoded(self) -> tuple[Constant, ...]:
@@ -601,7 +647,9 @@ class _Builder:
         for member in size_fields(op):
             if member.length:
                 axes = vector_axes(op)
-                names = [(f"{member.name}_{axis}", f"sizes->{member.name}[{number}]") for number, axis in enumerate(axes)]
+                names = [
+                    (f"{member.name}_{axis}", f"sizes->{member.name}[{number}]") for number, axis in enumerate(axes)
+                ]
             else:
                 names = [(member.name, f"sizes->{member.name}")]
             for name, source in names:

@@ -7,6 +7,7 @@ fits is left alone, so templates decide how a module looks. Text inside triple q
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import tokenize
 from collections.abc import Iterator
@@ -100,7 +101,7 @@ def _clauses(body: str) -> list[str]:
             outside.add(at)
     cuts = [found.start() for found in _CLAUSE.finditer(body) if found.start() in outside]
     edges = [0, *cuts, len(body)]
-    return [body[low:high].strip() for low, high in zip(edges, edges[1:])]
+    return [body[low:high].strip() for low, high in itertools.pairwise(edges)]
 
 
 def _code(text: str) -> Iterator[tuple[int, str]]:

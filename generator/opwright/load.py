@@ -145,7 +145,10 @@ def _refuse_hostile(text: str, name: str) -> None:
         if count > MAX_EVENTS:
             raise refuse("yaml-size", f"a spec file has at most {MAX_EVENTS} nodes")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise refuse("yaml-anchor", "anchors and aliases are not part of the spec language; name shared things in _common.yaml")
+            raise refuse(
+                "yaml-anchor",
+                "anchors and aliases are not part of the spec language; name shared things in _common.yaml",
+            )
         if getattr(event, "tag", None) is not None:
             raise refuse("yaml-tag", "tags are not part of the spec language")
         if isinstance(event, yaml.DocumentStartEvent) and depth < 0:
@@ -178,7 +181,9 @@ def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems)
     if use is None:
         return item
     if use not in shared:
-        problems.note(item.at, f"unknown-{what}", f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}")
+        problems.note(
+            item.at, f"unknown-{what}", f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}"
+        )
         return item
     base: N = shared[use]
     return _merge(base, item)

@@ -55,7 +55,8 @@ class Access:
 
     def substitute(self, letters: Mapping[str, Affine]) -> Access:
         ways = tuple(
-            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes) for axes in self.ways
+            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
+            for axes in self.ways
         )
         return Access(self.tensor, ways)
 
@@ -124,7 +125,9 @@ class Expansion:
         self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
         kinds = symbol_kinds(op)
         self.vectors = {name for name, kind in kinds.items() if kind.vector}
-        self.sizes = {symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()}
+        self.sizes = {
+            symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()
+        }
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
@@ -186,7 +189,12 @@ def _axes(
         vector = bool(expr.names(dims[name]) & expansion.vectors)
         for copy, suffix in expansion.copies(name, vector):
             axes.append(
-                Axis(copy, expansion.poly(dims[name], suffix), expansion.affine(index[name], suffix, letters, vectors), ONE)
+                Axis(
+                    copy,
+                    expansion.poly(dims[name], suffix),
+                    expansion.affine(index[name], suffix, letters, vectors),
+                    ONE,
+                )
             )
     strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
     return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
@@ -205,7 +213,9 @@ def access(
     ways = []
     for arrangement in tensor.arrangements.values():
         dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
-        index = {axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()}
+        index = {
+            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
+        }
         order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
         ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
     return Access(read.tensor, tuple(ways))
@@ -303,7 +313,11 @@ class _Derivation:
     def solvable(self, axis: Axis, free: Sequence[str], used: set[str]) -> str:
         """The letter that an output axis' equation is solved for: the first that has a sure sign."""
         for letter in axis.index.letters:
-            if letter in free and letter not in used and self.expansion.positive(axis.index.coefficient(letter)) is not None:
+            if (
+                letter in free
+                and letter not in used
+                and self.expansion.positive(axis.index.coefficient(letter)) is not None
+            ):
                 return letter
         raise self.fail(f"the index of output axis {axis.name} has no letter that it can be solved for")
 
@@ -415,7 +429,9 @@ class _Derivation:
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:
-                    raise self.fail("two output axes are tied to the same range letter; the gather form would need a test per tap")
+                    raise self.fail(
+                        "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                    )
                 loops[loop.letter] = dataclasses.replace(loop, solved=condition)
                 reached[condition.letter] = loop.letter
             elif sure:
@@ -429,7 +445,8 @@ class _Derivation:
         names = {axis.name: position for position, axis in general.items()}
         ways = tuple(
             tuple(
-                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis for axis in axes
+                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis
+                for axis in axes
             )
             for axes in self.target.ways
         )

@@ -83,12 +83,14 @@ def _computes(op: Op) -> list[str]:
     if semantics.where:
         lines += wrapped(f"Only where {joined([guard.text for guard in semantics.where])}.")
     lines += wrapped(
-        f"A cell of {target} starts at {semantics.init}. A term with an index outside its tensor does not exist: nothing "
-        "of it is read, and what its other factors hold, Inf and NaN included, does not matter."
+        f"A cell of {target} starts at {semantics.init}. A term with an index outside its tensor does not exist: "
+        "nothing of it is read, and what its other factors hold, Inf and NaN included, does not matter."
     )
     if semantics.finish is not None:
         text = semantics.finish.text
-        also = "; count is the number of terms that the cell got" if "count" in expr.names(semantics.finish.tree) else ""
+        also = (
+            "; count is the number of terms that the cell got" if "count" in expr.names(semantics.finish.tree) else ""
+        )
         lines += wrapped(f"A cell is stored as {text}{also}.")
     optional = [tensor.name for tensor in op.data_inputs if tensor.optional]
     if optional:
@@ -98,7 +100,9 @@ def _computes(op: Op) -> list[str]:
 
 def _arrays(op: Op) -> list[str]:
     output = op.output.name
-    lines = wrapped(f"Arrays are dense, the last axis fastest. {output} overlaps no input; inputs may overlap each other.")
+    lines = wrapped(
+        f"Arrays are dense, the last axis fastest. {output} overlaps no input; inputs may overlap each other."
+    )
     for tensor in op.tensors:
         many = len(tensor.arrangements) > 1
         for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
@@ -128,8 +132,8 @@ def _spatial(op: Op, sizes: Sequence[SizeField]) -> list[str]:
             fillers.setdefault(size.neutral, []).append(size.name)
     neutral = [f"{number} as {joined(found)}" for number, found in sorted(fillers.items())]
     return wrapped(
-        f"{joined(vectors)} have one value per spatial axis{also}; suffixes {', '.join('_' + axis for axis in names)} name "
-        f"the axes. A call with fewer axes has them at the end, and in front of them {joined(neutral)}."
+        f"{joined(vectors)} have one value per spatial axis{also}; suffixes {', '.join('_' + axis for axis in names)} "
+        f"name the axes. A call with fewer axes has them at the end, and in front of them {joined(neutral)}."
     )
 
 
@@ -154,10 +158,10 @@ def _numerics(op: Op, row: Mapping[str, str]) -> list[str]:
     real = row["accumulate"]
     verb = "compared" if op.semantics.assignment.op == "max" else "added"
     return wrapped(
-        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by itself (no contraction), "
-        f"and {verb} one by one in the order that stands above each function, which depends on neither part nor parts. "
-        f"The one rounding to {row[op.output.name]} is at the store: to nearest, ties to even. In a division of integers "
-        "nothing is left over."
+        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by itself (no contraction), and "
+        f"{verb} one by one in the order that stands above each function, which depends on neither part nor parts. "
+        f"The one rounding to {row[op.output.name]} is at the store: to nearest, ties to even. In a division of "
+        "integers nothing is left over."
     )
 
 
@@ -186,7 +190,11 @@ def dtype_lines(op: Op) -> list[str]:
     for row in op.dtypes:
         data = {tensor.name: row[tensor.name] for tensor in op.tensors}
         kinds = set(data.values())
-        said = f"all {next(iter(kinds))}" if len(kinds) == 1 else ", ".join(f"{name} {dtype}" for name, dtype in data.items())
+        said = (
+            f"all {next(iter(kinds))}"
+            if len(kinds) == 1
+            else ", ".join(f"{name} {dtype}" for name, dtype in data.items())
+        )
         lines.append(f"{said}; sums in {row['accumulate']}")
     return lines
 
@@ -209,9 +217,9 @@ def docstring(op: Op) -> str:
     lines += [line for s, let in op.shape.items() if let.value for line in _entry(f"{s} = {let.value.text}")]
     lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in dtype_lines(op)), ""]
     lines += wrapped(
-        "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; the "
-        "result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before anything "
-        f"is written. docs/{op.function}.md has every rule and formula.",
+        "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; "
+        "the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before "
+        f"anything is written. docs/{op.function}.md has every rule and formula.",
         width=DOCSTRING_WIDTH,
     )
     return "\n".join(lines)

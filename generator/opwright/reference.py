@@ -188,7 +188,11 @@ def _statement_latex(op: Op) -> str:
 def _tensor(op: Op, tensor: Tensor, position: int) -> TensorEntry:
     if tensor.shape_of:
         return TensorEntry(
-            position, parameter_name(tensor), "optional" if tensor.optional else "required", "vector", tensor.summary or ""
+            position,
+            parameter_name(tensor),
+            "optional" if tensor.optional else "required",
+            "vector",
+            tensor.summary or "",
         )
     return TensorEntry(
         position, tensor.name, "optional" if tensor.optional else "required", tensor.layout or "", tensor.summary or ""

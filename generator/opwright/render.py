@@ -140,7 +140,12 @@ def render(library: Library, templates: Path, spec_folder: str) -> dict[str, str
         op = view.op
         head = Head(op.at.file)
         put(f"_{op.function}.py", "python/op.py.j2", head=head, w=wrapped, unit=view, docstring=prose.docstring(op))
-        put(f"docs/{op.function}.md", "docs/op.md.j2", head=head, page=reference.page(op, wrapped, view.kernels, library.pages))
+        put(
+            f"docs/{op.function}.md",
+            "docs/op.md.j2",
+            head=head,
+            page=reference.page(op, wrapped, view.kernels, library.pages),
+        )
         for row, dtype in zip(op.dtypes, view.dtypes):
             kernels = [k for k in view.kernels if k.variant.row is row]
             lines = prose.unit_head(op, row, view.sizes)
@@ -193,7 +198,11 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     """MANIFEST.json: what each output is made of, and its own hash."""
     owner: dict[str, Op] = {}
     for op in library.ops:
-        names = [f"_{op.function}.py", f"docs/{op.function}.md", *(f"c/{op.function}_{row_name(op, row)}.c" for row in op.dtypes)]
+        names = [
+            f"_{op.function}.py",
+            f"docs/{op.function}.md",
+            *(f"c/{op.function}_{row_name(op, row)}.c" for row in op.dtypes),
+        ]
         owner |= dict.fromkeys(names, op)
     outputs = {}
     for path, text in sorted(files.items()):
@@ -203,7 +212,10 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
             dtype = path.removeprefix(f"c/{found.function}_").removesuffix(".c")
             variants = [variant.name for variant in expand(found) if variant.dtype == dtype]
         outputs[path] = {"op": found.op if found else None, "variants": variants, "sha256": hashing.text_hash(text)}
-    ops = {op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)} for op in library.ops}
+    ops = {
+        op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
+        for op in library.ops
+    }
     whole = {
         "ops": ops,
         "templates": hashing.folder_hash(templates, (".j2", ".py")),

@@ -337,7 +337,9 @@ class Struct:
         for name, metadata in keys.items():
             if metadata["required"] and name not in seen:
                 problems.note(at, "missing-key", f"'{name}' is missing: {metadata['doc']}")
-                values[names[name]] = metadata["kind"].decode(yaml.ScalarNode("", "", node.start_mark), file, Problems())
+                values[names[name]] = metadata["kind"].decode(
+                    yaml.ScalarNode("", "", node.start_mark), file, Problems()
+                )
         at = dataclasses.replace(at, keys=tuple(seen.items()))
         return self.cls(**values, at=at)  # type: ignore[call-arg]
 

@@ -43,7 +43,7 @@ class Problem:
         return f"{self.mark}: {self.rule}: {self.message}"
 
 
-class SpecInvalid(Exception):
+class SpecInvalid(Exception):  # noqa: N818  # named for what it says
     """A set of specs that cannot be used; `problems` lists every reason, in file order."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -1,8 +1,11 @@
 """One call of one operation, as every witness understands it."""
 from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
+
 import numpy as np
+
 
 @dataclass(frozen=True)
 class Call:
