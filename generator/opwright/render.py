@@ -128,8 +128,16 @@ def render(library: Library, templates: Path, spec_folder: str) -> dict[str, str
     def put(path: str, template: str, **parameters: Any) -> None:
         files[path] = env.get_template(template).render(**parameters)
 
-    put("__init__.py", "python/__init__.py.j2", head=everything, ops=library.ops, imports=_imports(library.ops))
-    put("__init__.pyi", "python/__init__.pyi.j2", head=everything, wrappers=wrappers)
+    put(
+        "__init__.py",
+        "python/__init__.py.j2",
+        head=everything,
+        ops=library.ops,
+        imports=_imports(library.ops),
+        exports=_exports(library.ops),
+    )
+    lists = any("Integers" in w.imports for w in wrappers)
+    put("__init__.pyi", "python/__init__.pyi.j2", head=everything, wrappers=wrappers, lists=lists)
     files["py.typed"] = ""
     for source in sorted((templates / RUNTIME).glob("*.py")):
         files[source.name] = source.read_text(encoding="utf-8")
@@ -171,6 +179,21 @@ def _imports(ops: Iterable[Op]) -> list[str]:
             f"from .{module} import {op.function}",
         ]
     return [line for _, group in sorted(lines.items()) for line in group]
+
+
+def _exports(ops: Iterable[Op]) -> list[str]:
+    """The public names: classes, then functions."""
+    classes = ["BuildError", "Explanation", "SpecError", "SpecTypeError", "TensorSpec", "VariantInfo"]
+    functions = [
+        "build_kernels",
+        "explain",
+        "get_num_threads",
+        "infer_shape",
+        "operations",
+        "set_num_threads",
+        "variants",
+    ]
+    return [*classes, *sorted([*functions, *(op.function for op in ops)])]
 
 
 def c_comment_line(line: str) -> str:

@@ -58,6 +58,12 @@ class Wrapper:
     arrangements: dict[str, tuple[str, ...]]
     terms: str
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The types that the signature needs, in the order of linters."""
+        lists = any("Integers" in parameter.annotation for parameter in self.attributes)
+        return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
 
 def parameter_name(tensor: Tensor) -> str:
     return tensor.parameter or tensor.name
