@@ -14,21 +14,24 @@ from .expr import Read
 from .model import SPATIAL_AXES, Op
 from .nest import Access, Expansion, Loop, Nest, Solved, Within, derive
 from .plan import symbol_kinds, symbol_of
-from .poly import ONE, ZERO, Affine, Poly
+from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
 from .source import Problem, SpecInvalid
 from .variants import Variant
 
 C_TYPES = {"f32": "float", "f64": "double", "bf16": "opwright_bf16", "f16": "opwright_f16"}
 LANES = 64
+# What templates define inside a kernel.
+RESERVED_NAMES = frozenset("sizes part parts task rest total task_begin task_end sum sums terms lane LANES".split())
 
 
 @dataclass(frozen=True)
 class Constant:
-    """`const int64_t name = value;`"""
+    """`const c_type name = value;`"""
 
     name: str
     value: str
+    c_type: str = "int64_t"
 
 
 @dataclass(frozen=True)
@@ -448,21 +451,7 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         op, nest, variant = self.op, self.nest, self.variant
-        for name in (
-            "sizes",
-            "part",
-            "parts",
-            "task",
-            "rest",
-            "total",
-            "task_begin",
-            "task_end",
-            "sum",
-            "sums",
-            "terms",
-            "LANES",
-        ):
-            self.names.take(name)
+        self.names.taken |= RESERVED_NAMES
         for tensor in op.tensors:
             self.names.take(tensor.name)
         for letter, _ in nest.outputs:
@@ -524,6 +513,7 @@ class _Builder:
             at.body.append(child)
             at = child
         stored = self.stored(lanes)
+        cells = (self.cells[0], self.poly(self.cells[1])) if self.cells else None
         return Kernel(
             variant=variant,
             name=variant.name,
@@ -540,10 +530,10 @@ class _Builder:
             task_constants=tuple(self.scopes[self.TASK]),
             lanes=lanes,
             lane_constants=tuple(self.scopes[self.LANE]),
-            cells=(self.cells[0], self.poly(self.cells[1])) if self.cells else None,
+            cells=cells,
             nest=root,
             counts=self.counts,
-            store_at=f"{output_at} + {lanes.letter}{output_step}" if lanes else output_at,
+            store_at=_plus(output_at, f"{lanes.letter}{output_step}") if lanes else output_at,
             stored=stored,
             output=op.output.name,
         )
@@ -654,7 +644,7 @@ class _Builder:
                 names = [(member.name, f"sizes->{member.name}")]
             for name, source in names:
                 if name in self.used:
-                    unpacked.append(Constant(self.names.take(name), source))
+                    unpacked.append(Constant(self.names.take(name), source, member.c_type))
         quotients = [Constant(self.names.take(quotient_name(q)), f"{q[0]} / {q[1]}") for q in self.quotients]
         return [*unpacked, *quotients, *self.scopes[self.FUNCTION]]
 
@@ -665,6 +655,10 @@ def _nested(function: str, texts: list[str]) -> str:
     for text in reversed(texts[:-1]):
         result = f"{function}({text}, {result})"
     return result
+
+
+def _plus(base: str, rest: str) -> str:
+    return rest if base == "0" else f"{base} + {rest}"
 
 
 def _factor(text: str) -> str:
@@ -680,5 +674,9 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
 
 
 def kernel(variant: Variant) -> Kernel:
-    """The view of a variant."""
-    return _Builder(variant, derive(variant.op, variant.layouts, variant.group_class)).kernel()
+    """The view of a variant. Raises SpecInvalid where its semantics have no kernel."""
+    nest = derive(variant.op, variant.layouts, variant.group_class)
+    try:
+        return _Builder(variant, nest).kernel()
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(variant.op.semantics.assignment.at, "semantics-index", str(error))]) from None

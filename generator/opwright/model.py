@@ -294,7 +294,16 @@ class Op(Node):
     at: Mark = _mark()
 
     API_NAMES: ClassVar[frozenset[str]] = frozenset(
-        {"explain", "infer_shape", "variants", "set_num_threads", "get_num_threads"}
+        {
+            "explain",
+            "infer_shape",
+            "variants",
+            "operations",
+            "build",
+            "build_kernels",
+            "set_num_threads",
+            "get_num_threads",
+        }
     )
 
     @property

@@ -163,7 +163,7 @@ class Expansion:
         (monomial, number) = factor.terms[0]
         least = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
         least.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
-        if any(least.get(name.split("_")[0], least.get(name, 0)) < 1 for name, _ in monomial):
+        if any(least.get(name, least.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
             return None
         return number > 0
 
@@ -285,8 +285,25 @@ class _Derivation:
 
     def access(self, read: Read) -> Access:
         expansion = self.expansion
-        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters)
+        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(
+            self.ones
+        )
+        if len(raw.ways) > 1:
+            self.stays_inside(raw)
         return _merged(raw, self.ones)
+
+    def stays_inside(self, accessed: Access) -> None:
+        """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
+        walked = []
+        for axes in accessed.ways:
+            radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
+            if None in radix:
+                raise self.fail(
+                    f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no single bound would be safe"
+                )
+            walked.append(sorted(letter for letters in radix for letter in letters or ()))
+        if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
+            raise self.fail(f"the arrangements of '{accessed.tensor}' do not walk the same elements")
 
     def fail(self, message: str) -> SpecInvalid:
         return SpecInvalid([Problem(self.mark, "semantics-unsolvable", message)])
@@ -331,7 +348,9 @@ class _Derivation:
             used.add(solves[position])
         best: tuple[int, int, int] | None = None
         choice: tuple[str | None, str | None] = (None, None)
-        reductions = [letter for letter in free if letter not in used]
+        # A letter that an equation ties to another one moves both, so it is never a contiguous walk.
+        tied = {letter for axis in general.values() for letter in axis.index.letters}
+        reductions = [letter for letter in free if letter not in tied]
         candidates = [(position, solves.get(position, position), True) for position, _ in outputs]
         candidates += [(letter, letter, False) for letter in reductions]
         for order, (name, letter, is_output) in enumerate(candidates):
