@@ -181,7 +181,6 @@ BROKEN_REAL: list[tuple[str, str, str, str]] = [
     ("normal-form", "convolution.yaml", "small: dst,", "small: dts,"),
     ("normal-form", "convolution.yaml", "weights[g, small, big, k]", "weights[g, small, k]"),
     ("attribute-differs", "convolution.yaml", "- strides", "- {use: strides, max: 9}"),
-    ("role-differs", "convolution.yaml", "batch: N,", "batch: {symbol: N, min: 1},"),
     ("op-name", "convolution.yaml", "op: Convolution", "op: ConvTranspose"),
 ]  # fmt: skip
 

@@ -25,7 +25,8 @@ Rule = Callable[[Op], Iterator[Problem]]
 MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
-    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers", "Operation",
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
+    "Operation",
     "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
@@ -74,7 +75,7 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
 
 def check_library(ops: Sequence[Op], problems: Problems) -> None:
     """Note every rule that the operations break together."""
-    for rule in (_distinct_operations, _same_attributes, _same_roles, _related):
+    for rule in (_distinct_operations, _same_attributes, _related):
         problems.extend(rule(ops))
 
 
@@ -340,7 +341,8 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
     ways = list(tensor_ways(tensor).values())
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
-            message = f"arrangement '{name}' must give dims and index for the same axes, in the order of the first: {', '.join(ways[0])}"
+            first = ", ".join(ways[0])
+            message = f"arrangement '{name}' must give dims and index for the same axes, in the order of the first: {first}"
             yield Problem(arrangement.at, "arrangement-axes", message)
     folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
     yield from _repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")
@@ -504,19 +506,6 @@ def _same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
             if getattr(attribute, key) != getattr(other, key):
                 message = f"'{key}' of '{attribute.name}' differs from {other.at}; make them alike or give a `reason`"
                 yield Problem(attribute.at, "attribute-differs", message)
-
-
-def _same_roles(ops: Sequence[Op]) -> Iterator[Problem]:
-    first = {role: dim for op in reversed(ops) for role, dim in op.dims.items()}
-    for role, dim in ((role, dim) for op in ops for role, dim in op.dims.items()):
-        other = first[role]
-        for key in ("symbol", "per_axis", "min"):
-            if getattr(dim, key) != getattr(other, key):
-                yield Problem(
-                    dim.at,
-                    "role-differs",
-                    f"'{key}' of the size '{role}' differs from {other.at}; a role means one thing",
-                )
 
 
 def _related(ops: Sequence[Op]) -> Iterator[Problem]:

@@ -234,7 +234,8 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
         if symbol not in kinds:
             yield Problem(at, "unknown-symbol", f"unknown symbol '{symbol}'{suggestion(symbol, kinds)}")
         elif not {(Name(symbol), value.tree), (value.tree, Name(symbol))} & set(equal):
-            message = f"`when` of class '{group.name}' must say {symbol} == {value.text}, joined by 'and'; a kernel relies on it"
+            wanted = f"{symbol} == {value.text}"
+            message = f"`when` of class '{group.name}' must say {wanted}, joined by 'and'; a kernel relies on it"
             yield Problem(at, "class-let", message)
 
 
@@ -413,7 +414,10 @@ def _finish_read(op: Op, read: Read, extents: Mapping[str, Expr], at: Mark) -> I
     axes = [extent.tree for extent in tensor.dims.values()]
     walked = [extents.get(index.id) if isinstance(index, Name) else None for index in read.indices]
     if tensor.arrangements or op.output.arrangements or (len(axes) == len(walked) and axes != walked):
-        message = f"'{read.tensor}' is read in finish by letters of '{op.output.name}' whose axes have the same extents, and without arrangements"
+        message = (
+            f"'{read.tensor}' is read in finish by letters of '{op.output.name}' whose axes have the same extents, "
+            "and without arrangements"
+        )
         yield Problem(at, "semantics-finish", message)
 
 
@@ -455,7 +459,8 @@ def normal_form(op: Op) -> Iterator[Problem]:
             )
     for symbol, vector in ((form.groups, False), (form.stride, True), (form.dilation, True), (form.pad, True)):
         if kinds.get(symbol) != Kind("int", vector):
-            message = f"'{symbol}' must be a symbol of this operation with {'a value per spatial axis' if vector else 'one value'}"
+            values = "a value per spatial axis" if vector else "one value"
+            message = f"'{symbol}' must be a symbol of this operation with {values}"
             yield Problem(place(symbol, form.at), "normal-form", message)
     weights = form.weights
     tree = weights.tree if weights else None
@@ -474,7 +479,10 @@ def steps(op: Op) -> Iterator[Problem]:
     for step in found:
         if isinstance(step, Bind) and step.tensor.optional:
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
-                message = f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; a call without it would not"
+                message = (
+                    f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; "
+                    "a call without it would not"
+                )
                 yield Problem(axis.extent.at, "extent-optional", message)
 
 

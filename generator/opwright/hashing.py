@@ -67,10 +67,11 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def folder_hash(folder: Path, suffixes: tuple[str, ...]) -> str:
-    """Of the files of a folder, names and contents, in the order of their names."""
+def folder_hash(folder: Path, suffixes: tuple[str, ...], without: str = "") -> str:
+    """Of the files of a folder, names and contents, in the order of their names; one subfolder may be left out."""
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name.endswith(suffixes):
+        inside = path.relative_to(folder).parts
+        if path.is_file() and path.name.endswith(suffixes) and inside[0] != without:
             total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()

@@ -159,9 +159,8 @@ def _numerics(op: Op, row: Mapping[str, str]) -> list[str]:
     verb = "compared" if op.semantics.assignment.op == "max" else "added"
     return wrapped(
         f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by "
-        f"itself (no contraction), and {verb} one by one in the order that stands above each function, which depends on "
-        "neither part nor parts. "
-        f"The one rounding to {row[op.output.name]} is at the store: to nearest, ties to even. In a division of "
+        f"itself (no contraction), and {verb} one by one in the order that stands above each function, which depends "
+        f"on neither part nor parts. The one rounding to {row[op.output.name]} is at the store: to nearest, ties to even. In a division of "
         "integers nothing is left over."
     )
 

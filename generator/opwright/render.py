@@ -18,6 +18,7 @@ import jinja2
 from . import hashing, layout, prose, reference, wrapper
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
+from .project import CARRIED
 from .variants import ISAS, expand, row_name
 
 RUNTIME = "python/runtime"
@@ -242,7 +243,7 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     whole = {
         "ops": ops,
         "templates": hashing.folder_hash(templates, (".j2", ".py")),
-        "generator": hashing.folder_hash(generator, (".py",)),
+        "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
         "outputs": outputs,
     }
     return json.dumps(whole, indent=1, sort_keys=True) + "\n"
