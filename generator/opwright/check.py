@@ -342,7 +342,8 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
             first = ", ".join(ways[0])
-            message = f"arrangement '{name}' must give dims and index for the same axes, in the order of the first: {first}"
+            same = f"the same axes, in the order of the first: {first}"
+            message = f"arrangement '{name}' must give dims and index for {same}"
             yield Problem(arrangement.at, "arrangement-axes", message)
     folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
     yield from _repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")

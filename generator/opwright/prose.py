@@ -160,8 +160,8 @@ def _numerics(op: Op, row: Mapping[str, str]) -> list[str]:
     return wrapped(
         f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by "
         f"itself (no contraction), and {verb} one by one in the order that stands above each function, which depends "
-        f"on neither part nor parts. The one rounding to {row[op.output.name]} is at the store: to nearest, ties to even. In a division of "
-        "integers nothing is left over."
+        f"on neither part nor parts. The one rounding to {row[op.output.name]} is at the store: to nearest, ties to "
+        "even. In a division of integers nothing is left over."
     )
 
 
