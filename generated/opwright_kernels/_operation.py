@@ -20,7 +20,7 @@ import numpy as np
 from . import _build, _isa, _threads
 from ._arrays import Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._errors import Refusal
-from ._rules import DTYPES, Described, Resolution
+from ._rules import DTYPES, Resolution
 
 ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
 Integers = Sequence[int] | np.ndarray[Any, Any]
@@ -29,8 +29,8 @@ HERE = Path(__file__).parent
 API = "docs/API.md"
 # Rules of the package itself, each stated in a section of API.md.
 API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
-# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes (gcc 12,
-# AMD Zen 5). Without contraction every compiler gives the same bits.
+# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes
+# (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
 KEPT_PLANS = 512
 # Fewer terms than this are done by the calling thread: waking helpers costs about 10 us.
@@ -126,8 +126,8 @@ class Operation:
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            refusal = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
-            raise self.refused(refusal) from None
+            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            raise self.refused(missing) from None
 
     def prepared(self, inputs: Sequence[Any], attributes: Sequence[Any], key: Any) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature."""
@@ -162,7 +162,9 @@ class Operation:
     def unit(self, isa: _isa.Isa) -> _build.Unit:
         """What is compiled for an instruction set."""
         sources = tuple(HERE / "c" / f"{self.function}_{dtype}.c" for dtype, _ in self.rows)
-        return _build.Unit(f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags))
+        return _build.Unit(
+            f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags)
+        )
 
     def library(self, isa: _isa.Isa) -> _build.Library:
         """The compiled kernels, built at first use."""
@@ -176,7 +178,7 @@ class Operation:
         library = self.library(isa)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
         for member in self.sizes:
-            value = resolution.values.get(member.name)
+            value: Any = resolution.values.get(member.name)
             if value is None:
                 value = resolution.arrangements[member.name.removesuffix("_arrangement")]
             if member.length:
@@ -230,7 +232,9 @@ class Operation:
             raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
         for info, value in zip(self.inputs, inputs):
             if isinstance(value, np.ndarray) and share_memory(target, value):
-                raise Refusal("out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own")
+                raise Refusal(
+                    "out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own"
+                )
         return target
 
 
@@ -268,7 +272,9 @@ def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         return np.empty(shape, dtype)
     except (ValueError, MemoryError) as error:
-        raise Refusal("memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory") from None
+        raise Refusal(
+            "memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory"
+        ) from None
 
 
 def _writable(target: Array) -> tuple[Array, bool]:
@@ -370,7 +376,11 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
     places = _provenance()[operation.function]["values"]
     row = operation.rows[resolution.row][1]
     steps = tuple(
-        (f"{operation.named[symbol]} ({symbol})", str(list(value) if isinstance(value, tuple) else value), places.get(symbol, ""))
+        (
+            f"{operation.named[symbol]} ({symbol})",
+            str(list(value) if isinstance(value, tuple) else value),
+            places.get(symbol, ""),
+        )
         for symbol, value in resolution.values.items()
         if symbol in operation.named
     )
@@ -407,7 +417,9 @@ def _reasons(
         if name == resolution.group_class:
             why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
             break
-        values = ", ".join(f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split())
+        values = ", ".join(
+            f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()
+        )
         rejected.append((name, f"{condition} does not hold ({values})"))
     for other in _isa.ISAS:
         if other.name == isa.name:

@@ -55,7 +55,8 @@ class Access:
 
     def substitute(self, letters: Mapping[str, Affine]) -> Access:
         ways = tuple(
-            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes) for axes in self.ways
+            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
+            for axes in self.ways
         )
         return Access(self.tensor, ways)
 
@@ -178,7 +179,9 @@ class Expansion:
             return ZERO
         value = self.missing.value(tree)
         if not isinstance(value, int):
-            message = "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
+            message = (
+                "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
+            )
             raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
         return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
 
@@ -227,7 +230,12 @@ def _axes(
         vector = bool(expr.names(dims[name]) & expansion.vectors)
         for copy, suffix in expansion.copies(name, vector):
             axes.append(
-                Axis(copy, expansion.poly(dims[name], suffix), expansion.affine(index[name], suffix, letters, vectors), ONE)
+                Axis(
+                    copy,
+                    expansion.poly(dims[name], suffix),
+                    expansion.affine(index[name], suffix, letters, vectors),
+                    ONE,
+                )
             )
     strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
     return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
@@ -246,7 +254,9 @@ def access(
     ways = []
     for arrangement in tensor.arrangements.values():
         dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
-        index = {axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()}
+        index = {
+            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
+        }
         order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
         ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
     return Access(read.tensor, tuple(ways))
@@ -316,7 +326,9 @@ class _Derivation:
 
     def access(self, read: Read) -> Access:
         expansion = self.expansion
-        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(self.ones)
+        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(
+            self.ones
+        )
         if len(raw.ways) > 1:
             self.stays_inside(raw)
         return _merged(raw, self.ones)
@@ -327,7 +339,9 @@ class _Derivation:
         for axes in accessed.ways:
             radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
             if None in radix:
-                raise self.fail(f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no single bound would be safe")
+                raise self.fail(
+                    f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no one bound would be safe"
+                )
             walked.append(sorted(letter for letters in radix for letter in letters or ()))
         if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
             raise self.fail(f"the arrangements of '{accessed.tensor}' do not walk the same elements")
@@ -357,7 +371,11 @@ class _Derivation:
     def solvable(self, axis: Axis, free: Sequence[str], used: set[str]) -> str:
         """The letter that an output axis' equation is solved for: the first that has a sure sign."""
         for letter in axis.index.letters:
-            if letter in free and letter not in used and self.expansion.positive(axis.index.coefficient(letter)) is not None:
+            if (
+                letter in free
+                and letter not in used
+                and self.expansion.positive(axis.index.coefficient(letter)) is not None
+            ):
                 return letter
         raise self.fail(f"the index of output axis {axis.name} has no letter that it can be solved for")
 
@@ -471,7 +489,9 @@ class _Derivation:
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:
-                    raise self.fail("two output axes are tied to the same range letter; the gather form would need a test per tap")
+                    raise self.fail(
+                        "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                    )
                 loops[loop.letter] = dataclasses.replace(loop, solved=condition)
                 reached[condition.letter] = loop.letter
             elif sure:
@@ -485,7 +505,8 @@ class _Derivation:
         names = {axis.name: position for position, axis in general.items()}
         ways = tuple(
             tuple(
-                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis for axis in axes
+                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis
+                for axis in axes
             )
             for axes in self.target.ways
         )

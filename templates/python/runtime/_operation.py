@@ -20,7 +20,7 @@ import numpy as np
 from . import _build, _isa, _threads
 from ._arrays import Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._errors import Refusal
-from ._rules import DTYPES, Described, Resolution
+from ._rules import DTYPES, Resolution
 
 ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
 Integers = Sequence[int] | np.ndarray[Any, Any]
@@ -29,8 +29,8 @@ HERE = Path(__file__).parent
 API = "docs/API.md"
 # Rules of the package itself, each stated in a section of API.md.
 API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
-# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes (gcc 12,
-# AMD Zen 5). Without contraction every compiler gives the same bits.
+# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes
+# (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
 KEPT_PLANS = 512
 # Fewer terms than this are done by the calling thread: waking helpers costs about 10 us.
@@ -126,8 +126,8 @@ class Operation:
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            refusal = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
-            raise self.refused(refusal) from None
+            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            raise self.refused(missing) from None
 
     def prepared(self, inputs: Sequence[Any], attributes: Sequence[Any], key: Any) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature."""
@@ -176,7 +176,7 @@ class Operation:
         library = self.library(isa)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
         for member in self.sizes:
-            value = resolution.values.get(member.name)
+            value: Any = resolution.values.get(member.name)
             if value is None:
                 value = resolution.arrangements[member.name.removesuffix("_arrangement")]
             if member.length:

@@ -182,9 +182,8 @@ def integers(
         beyond = numbers[length:]
         if surplus is None or len(numbers) < length or any(entry != surplus for entry in beyond):
             also = f", or more when the rest is {surplus}" if surplus is not None else ""
-            raise Refusal(
-                f"{name}-length", name, f"{list(numbers)} ({len(numbers)} entries)", f"{length} entries, one per spatial axis{also}"
-            )
+            expected = f"{length} entries, one per spatial axis{also}"
+            raise Refusal(f"{name}-length", name, f"{list(numbers)} ({len(numbers)} entries)", expected)
         numbers = numbers[:length]
     nearest = tuple(_clipped(entry, minimum, maximum) for entry in numbers)
     if nearest != numbers:
