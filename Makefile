@@ -1,0 +1,51 @@
+# What a newcomer and CI run. Each target sets up what it needs in .venv; a second run finds it there.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .stamps
+# Wheels only where they exist; PIP_FLAGS adds an index or the like.
+PIP_FLAGS ?=
+
+.PHONY: help demo test generate check lint clean
+
+help:
+	@echo 'make demo      generate, build, upsample a photograph, execute a oneDNN graph dump'
+	@echo 'make test      run every test'
+	@echo 'make generate  write generated/ from spec/ and templates/'
+	@echo 'make check     fail where generated/ is out of date'
+	@echo 'make lint      ruff and mypy --strict'
+	@echo 'make clean     delete .venv, caches and pictures'
+
+demo: $(STAMPS)/demo
+	$(BIN)/opwright demo
+
+test: $(STAMPS)/test
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_FLAGS)
+
+generate: $(STAMPS)/demo
+	$(BIN)/opwright generate
+
+check: $(STAMPS)/demo
+	$(BIN)/opwright generate --check
+
+lint: $(STAMPS)/test
+	$(BIN)/ruff check generator tests
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(STAMPS) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, not " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMPS)/demo: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo]'
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test]'
+	@touch $@
