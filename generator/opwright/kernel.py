@@ -29,6 +29,7 @@ class Constant:
 
     name: str
     value: str
+    c_type: str = "int64_t"
 
 
 @dataclass(frozen=True)
@@ -486,7 +487,7 @@ class _Builder:
             cells=(self.cells[0], self.poly(self.cells[1])) if self.cells else None,
             nest=root,
             counts=self.counts,
-            store_at=f"{output_at} + {lanes.letter}{output_step}" if lanes else output_at,
+            store_at=_plus(output_at, f"{lanes.letter}{output_step}") if lanes else output_at,
             stored=stored,
             output=op.output.name,
         )
@@ -594,7 +595,7 @@ class _Builder:
                 names = [(member.name, f"sizes->{member.name}")]
             for name, source in names:
                 if name in self.used:
-                    unpacked.append(Constant(self.names.take(name), source))
+                    unpacked.append(Constant(self.names.take(name), source, member.c_type))
         quotients = [Constant(self.names.take(quotient_name(q)), f"{q[0]} / {q[1]}") for q in self.quotients]
         return [*unpacked, *quotients, *self.scopes[self.FUNCTION]]
 
@@ -605,6 +606,10 @@ def _nested(function: str, texts: list[str]) -> str:
     for text in reversed(texts[:-1]):
         result = f"{function}({text}, {result})"
     return result
+
+
+def _plus(base: str, rest: str) -> str:
+    return rest if base == "0" else f"{base} + {rest}"
 
 
 def _factor(text: str) -> str:
