@@ -4,14 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
-# Wheels only where they exist; PIP_FLAGS adds an index or the like.
+# Options of pip install, such as another index.
 PIP_FLAGS ?=
 
-.PHONY: help demo test generate check lint clean
+.PHONY: help demo test peers generate check lint clean
 
 help:
 	@echo 'make demo      generate, build, upsample a photograph, execute a oneDNN graph dump'
 	@echo 'make test      run every test'
+	@echo 'make peers     install what some tests compare with: PyTorch, oneDNN (2 GB)'
 	@echo 'make generate  write generated/ from spec/ and templates/'
 	@echo 'make check     fail where generated/ is out of date'
 	@echo 'make lint      ruff and mypy --strict'
@@ -22,6 +23,8 @@ demo: $(STAMPS)/demo
 
 test: $(STAMPS)/test
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_FLAGS)
+
+peers: $(STAMPS)/peers
 
 generate: $(STAMPS)/demo
 	$(BIN)/opwright generate
@@ -48,4 +51,8 @@ $(STAMPS)/demo: $(BIN)/python pyproject.toml
 
 $(STAMPS)/test: $(STAMPS)/demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test]'
+	@touch $@
+
+$(STAMPS)/peers: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers]'
 	@touch $@

@@ -22,7 +22,7 @@ NOT_GIVEN = [0] * MOST_AXES
 DTYPES = ("f32", "f16", "bf16", "s32")
 # What partitioning adds to an operation's attributes.
 ADDED = ("partition_id", "backend")
-_VALUES = {"string": str, "s64": int, "f32": (int, float)}
+_VALUES: dict[str, tuple[type, ...]] = {"string": (str,), "f32": (int, float)}
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,12 @@ def _inputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
         names = ", ".join(tensor.name + ("?" if tensor.optional else "") for tensor in op.inputs)
         count = f"{least} to {len(op.inputs)}" if least < len(op.inputs) else str(least)
         node.fail(f"{op.op} takes {count} inputs ({names}), not {len(tensors)}")
-    return tuple(map(_tensor, tensors))
+    found = tuple(map(_tensor, tensors))
+    for number, tensor in enumerate(found):
+        same = [other for other in found[:number] if other.id == tensor.id]
+        if any((other.shape, other.dtype) != (tensor.shape, tensor.dtype) for other in same):
+            tensor.node.at("id").fail(f"{tensor.id} is the id of another input of another shape or type")
+    return found
 
 
 def _output(node: Node, op: Op) -> LogicalTensor:

@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from rich.console import Console
 
 from . import expr, graph_dump
 from .graph_dump import GraphCall, LogicalTensor
+from .judging import NUMPY, judge
 from .model import Library, Op, Tensor
 from .package import TENSOR_DTYPES, refusals
 from .refusal import UsageError
@@ -30,12 +30,6 @@ from .show import table
 from .witness import Array, Verdict, check
 from .wrapper import parameter_name
 
-NUMPY = {
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "s32": np.dtype(np.int32),
-}
 # The largest graph file that is read: a thousand times a dump of one operation.
 MOST_TEXT = 4 * 2**20
 VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
@@ -46,7 +40,7 @@ VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where the numbers come from: arrays by tensor id or argument name, and for the others a seed and a distribution."""
+    """Where numbers come from: arrays by tensor id or argument name; for the others a seed and a distribution."""
 
     data: Mapping[str, Array]
     seed: int = 0
@@ -137,7 +131,10 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
             result = getattr(package, function)(*arrays, **attributes, out=out, threads=threads)
             seconds = min(seconds, time.perf_counter() - started)
     terms = _terms(op, arrays, attributes)
-    tensors = [_describe(name, array, origin) for name, array, origin in zip(names, arrays, _origins(call, source))]
+    tensors = [
+        _describe(name, array, origin)
+        for name, array, origin in zip(names, arrays, _origins(call, source), strict=True)
+    ]
     return Ran(
         op=op.op,
         kernel=told.variant.name,
@@ -164,7 +161,7 @@ def _shapes(call: GraphCall, source: Source) -> list[tuple[int, ...]]:
     """The shape of every input, from the graph or from the data; they must not contradict."""
     known = {
         key
-        for tensor, logical in zip(call.op.inputs, call.inputs)
+        for tensor, logical in zip(call.op.inputs, call.inputs, strict=False)
         for key in (parameter_name(tensor), tensor.name, str(logical.id))
     }
     strange = sorted(source.data.keys() - known)
@@ -193,10 +190,10 @@ def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source:
     if given is not None:
         return _converted(given, logical, parameter_name(tensor))
     if call.output.shape is None:
-        name = parameter_name(tensor)
-        logical.node.fail(
-            f"{name} states the shape of {tensor.shape_of}, which the graph leaves unknown; give it with --data (key {name!r})"
-        )
+        name, output = parameter_name(tensor), tensor.shape_of
+        logical.node.fail(f"the shape of {output} is unknown, and {name} states it; give it with --data (key {name!r})")
+    if logical.dtype != "s32":
+        logical.node.at("dtype").fail(f"a shape is a vector of s32, not {logical.dtype}")
     if (len(call.output.shape),) != shapes[number] or max(call.output.shape, default=0) >= 2**31:
         logical.node.at("shape").fail(
             f"{list(shapes[number])} cannot hold the shape of {tensor.shape_of}, {list(call.output.shape)}"
@@ -211,7 +208,7 @@ def _output_agrees(call: GraphCall, shape: tuple[int, ...]) -> None:
         )
     stride = call.output.stride
     reach = 0
-    for extent, step in sorted(zip(shape, stride or ()), key=lambda pair: pair[1]):
+    for extent, step in sorted(zip(shape, stride or (), strict=False), key=lambda pair: pair[1]):
         if extent > 1 and 0 not in shape:
             if step <= reach:
                 call.output.node.at("stride").fail(f"with {list(stride or ())} cells of the output share memory")
@@ -220,14 +217,14 @@ def _output_agrees(call: GraphCall, shape: tuple[int, ...]) -> None:
 
 def _span(shape: tuple[int, ...], stride: tuple[int, ...] | None) -> int:
     """The cells of memory from the first to the last."""
-    if 0 in shape:
-        return 0
-    return math.prod(shape) if stride is None else 1 + sum((extent - 1) * step for extent, step in zip(shape, stride))
+    if stride is None or 0 in shape:
+        return math.prod(shape)
+    return 1 + sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True))
 
 
 def _fits(call: GraphCall, shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> None:
     """Refuse what memory cannot hold, naming the largest tensor. The check needs as much again, in f64."""
-    tensors = [*zip(call.inputs, shapes), (call.output, shape)]
+    tensors = [*zip(call.inputs, shapes, strict=True), (call.output, shape)]
     spans = [
         max(_span(own, logical.stride), math.prod(own)) * NUMPY[logical.dtype].itemsize for logical, own in tensors
     ]
@@ -238,9 +235,8 @@ def _fits(call: GraphCall, shapes: list[tuple[int, ...]], shape: tuple[int, ...]
 def _affordable(size: int, refusal: Callable[[str], UsageError]) -> None:
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
     if size > limit:
-        raise refusal(
-            f"{size / 2**30:.1f} GiB are needed in all, more than a quarter of this machine's memory ({limit / 2**30:.1f} GiB)"
-        )
+        most = f"a quarter of this machine's memory, {limit / 2**30:.1f} GiB"
+        raise refusal(f"the tensors need {size / 2**30:.1f} GiB in all, more than {most}")
 
 
 # Then the arrays.
@@ -252,15 +248,12 @@ def _arrays(call: GraphCall, shapes: list[tuple[int, ...]], described: list[Any]
     made: dict[int, Array] = {}
     arrays = []
     for number, logical in enumerate(call.inputs):
-        if logical.id in made and made[logical.id].shape == shapes[number]:
-            arrays.append(made[logical.id])
-            continue
-        content = described[number] if isinstance(described[number], np.ndarray) else _given(call, number, source)
-        if content is None:
-            content = VALUES[source.values](random, shapes[number]).astype(NUMPY[logical.dtype])
-        else:
+        if logical.id not in made:
+            content = described[number] if isinstance(described[number], np.ndarray) else _given(call, number, source)
+            if content is None:
+                content = VALUES[source.values](random, shapes[number]).astype(NUMPY[logical.dtype])
             content = _converted(content, logical, parameter_name(call.op.inputs[number]))
-        made[logical.id] = _laid_out(content, logical.stride)
+            made[logical.id] = _laid_out(content, logical.stride)
         arrays.append(made[logical.id])
     return arrays
 
@@ -303,8 +296,6 @@ def _out(call: GraphCall, shape: tuple[int, ...]) -> Array | None:
 
 def _terms(op: Op, arrays: list[Array], attributes: Mapping[str, Any]) -> int:
     """How many index tuples the semantics visit."""
-    from .interpret import judge
-
     values = judge(op, arrays, attributes).values
     extents = [expr.evaluate(extent.tree, values) for extent in op.semantics.ranges.values()]
     return math.prod(math.prod(extent) if isinstance(extent, tuple) else extent for extent in extents)
