@@ -227,7 +227,7 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         _demo,
         "Upsample a photograph and execute a graph dump, each checked against a witness.",
-        "opwright demo --output /tmp/demo   # before.png and after.png go there",
+        "opwright demo --output pictures   # before.png and after.png go there",
     )
     made.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="the folder for pictures (default: demo-output)"

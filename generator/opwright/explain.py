@@ -58,4 +58,4 @@ def show(found: Any, out: Console) -> None:
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
     table(out, "kernels not chosen", ("kernels", "because"), found.rejected)
-    table(out, "what the spec makes of the call", ("value", "is", "stated at"), found.steps)
+    table(out, "what the spec makes of the call", ("", "value", "stated at"), found.steps)

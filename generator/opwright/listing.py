@@ -62,14 +62,13 @@ def as_json(found: list[Listed]) -> str:
 
 
 def show(found: list[Listed], out: Console, variants: bool) -> None:
-    columns = ("operation", "inputs", "output", "dtypes", "kernels", "lines of C", "KiB")
-    rows = [
-        (e.op, ", ".join(e.inputs), e.output, ", ".join(e.dtypes), len(e.variants), e.lines, round(e.bytes / 1024))
-        for e in found
-    ]
+    columns = ("operation", "dtypes", "kernels", "lines of C", "KiB")
+    rows = [(e.op, ", ".join(e.dtypes), len(e.variants), e.lines, round(e.bytes / 1024)) for e in found]
     table(out, "operations", columns, rows)
     if variants:
-        table(out, "kernels", ("",), [(name,) for entry in found for name in entry.variants])
+        for entry in found:
+            say(out, f"{entry.function}({', '.join(entry.inputs)}) -> {entry.output}")
+            table(out, "", ("",), [(name,) for name in entry.variants])
     total = sum(len(entry.variants) for entry in found)
     size = sum(entry.bytes for entry in found) / 1024
     say(out, f"{len(found)} operations, {total} kernels, {sum(e.lines for e in found)} lines of C, {size:.0f} KiB")

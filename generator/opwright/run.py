@@ -316,13 +316,17 @@ def _describe(name: str, array: Array, origin: str) -> Described:
     return Described(name, dtype, array.shape, strides, origin)
 
 
+def _compact(numbers: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, numbers))}]"
+
+
 def as_json(ran: Ran) -> str:
     fields = {name: getattr(ran, name) for name in ("op", "kernel", "threads", "seconds", "terms")}
     return json.dumps({**fields, "tensors": [asdict(t) for t in ran.tensors], "check": asdict(ran.verdict)}, indent=2)
 
 
 def show(ran: Ran, out: Console) -> None:
-    rows = [(t.name, f"{t.dtype}{list(t.shape)}", f"strides {list(t.strides)}", t.origin) for t in ran.tensors]
+    rows = [(t.name, f"{t.dtype}{_compact(t.shape)}", f"strides {_compact(t.strides)}", t.origin) for t in ran.tensors]
     table(out, ran.op, ("", "", "", ""), rows)
     rate = f"{ran.terms / ran.seconds / 1e9:.2f} billion terms a second"
     time_taken = f"{ran.seconds * 1e3:.3f} ms on {ran.threads} thread{'s' * (ran.threads > 1)}, {rate}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,15 +20,18 @@ def say(out: Console, text: str = "") -> None:
 
 
 def table(out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Rows under column heads; columns of numbers stand to the right."""
+    """Rows, if there are any, under column heads; columns of numbers stand to the right."""
+    if not rows:
+        return
     cells = [[str(cell) for cell in row] for row in rows]
     numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(columns))]
     if not out.is_terminal:
         _plain(out, columns, cells, numeric)
         return
-    made = Table(title=title or None, title_justify="left")
-    for column, number in zip(columns, numeric, strict=True):
-        made.add_column(column, justify="right" if number else "left", overflow="fold")
+    made = Table(title=title or None, title_justify="left", box=SIMPLE, show_header=any(columns))
+    for at, (column, number) in enumerate(zip(columns, numeric, strict=True)):
+        names = not any(" " in row[at] for row in cells)
+        made.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=names)
     for row in cells:
         made.add_row(*map(Text, row))
     out.print(made)
