@@ -473,7 +473,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
     (_variant_count, _relations, check_meaning.symbols),
     (check_meaning.expressions,),
     (check_meaning.semantics, check_meaning.normal_form),
-    (check_meaning.steps,),
+    (check_meaning.steps, check_meaning.missing_axes),
     (check_meaning.kernels,),
 )
 
