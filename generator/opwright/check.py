@@ -74,7 +74,7 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
 
 def check_library(ops: Sequence[Op], problems: Problems) -> None:
     """Note every rule that the operations break together."""
-    for rule in (_distinct_operations, _same_attributes, _same_roles, _related):
+    for rule in (_distinct_operations, _same_attributes, _related):
         problems.extend(rule(ops))
 
 
@@ -473,7 +473,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
     (_variant_count, _relations, check_meaning.symbols),
     (check_meaning.expressions,),
     (check_meaning.semantics, check_meaning.normal_form),
-    (check_meaning.steps, check_meaning.missing_axes),
+    (check_meaning.steps,),
     (check_meaning.kernels,),
 )
 
@@ -506,19 +506,6 @@ def _same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
             if getattr(attribute, key) != getattr(other, key):
                 message = f"'{key}' of '{attribute.name}' differs from {other.at}; make them alike or give a `reason`"
                 yield Problem(attribute.at, "attribute-differs", message)
-
-
-def _same_roles(ops: Sequence[Op]) -> Iterator[Problem]:
-    first = {role: dim for op in reversed(ops) for role, dim in op.dims.items()}
-    for role, dim in ((role, dim) for op in ops for role, dim in op.dims.items()):
-        other = first[role]
-        for key in ("symbol", "per_axis", "min"):
-            if getattr(dim, key) != getattr(other, key):
-                yield Problem(
-                    dim.at,
-                    "role-differs",
-                    f"'{key}' of the size '{role}' differs from {other.at}; a role means one thing",
-                )
 
 
 def _related(ops: Sequence[Op]) -> Iterator[Problem]:

@@ -15,7 +15,6 @@ from .kernel import kernel, size_fields
 from .model import GroupClass, Op, Tensor
 from .nest import substitute
 from .plan import Bind, formulas, plan, symbol_kinds, symbol_of, tensor_ways
-from .poly import NotPolynomial, Poly, polynomial
 from .schema import Located, place
 from .source import Mark, Problem, SpecInvalid, suggestion
 from .variants import Variant, layout_choices
@@ -438,61 +437,6 @@ def _quotients(op: Op) -> Iterator[Problem]:
                         "a constraint must say that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
                     )
                     yield Problem(extent.at.moved(node.column), "range-quotient", message)
-
-
-# Kernels always walk the most spatial axes. On one that a call does not have, extents are 1 and symbols are neutral.
-
-
-def missing_axes(op: Op) -> Iterator[Problem]:
-    if op.spatial_rank.min == op.spatial_rank.max:
-        return
-    meaning = op.semantics
-    kinds = symbol_kinds(op)
-    vectors = {letter for letter, extent in meaning.ranges.items() if _is_vector(extent.tree, kinds)}
-    neutral = {member.name: member.neutral for member in size_fields(op) if member.length} | dict.fromkeys(vectors, 0)
-    for letter, extent in meaning.ranges.items():
-        if letter in vectors and not _is(extent.tree, neutral, 1):
-            yield _not_neutral(extent.at, f"the extent of '{letter}'", 1)
-    for at, tree in (
-        (meaning.assignment.at, meaning.assignment.target),
-        (meaning.assignment.value_at, meaning.assignment.value),
-    ):
-        for read in expr.reads(tree):
-            for extents, indices in _axes(op.tensor(read.tensor), read):
-                for axis in (axis for axis, extent in extents.items() if _is_vector(extent, kinds)):
-                    if not _is(extents[axis], neutral, 1):
-                        yield _not_neutral(
-                            op.tensor(read.tensor).at, f"the extent of axis {axis} of '{read.tensor}'", 1
-                        )
-                    if not _is(indices[axis], neutral, 0):
-                        yield _not_neutral(at.moved(read.column), f"the index of axis {axis} of '{read.tensor}'", 0)
-    for guard in meaning.where:
-        if expr.names(guard.tree) & neutral.keys() and not _is(guard.tree, neutral, 1):
-            yield _not_neutral(guard.at, "this condition", 1)
-    values = (
-        (meaning.assignment.value_at, meaning.assignment.value),
-        *([(f.at, f.tree)] if (f := meaning.finish) else []),
-    )
-    for at, tree in values:
-        for node in expr.walk(tree):
-            if isinstance(node, Call) and node.function == "prod" and not _is(node.arguments[0], neutral, 1):
-                yield _not_neutral(at.moved(node.column), "what prod() multiplies", 1)
-
-
-def _is(tree: Expr, neutral: Mapping[str, int], wanted: int) -> bool:
-    """Whether a value per spatial axis is a certain number on an axis that a call does not have."""
-    try:
-        if expr.names(tree) <= neutral.keys():
-            return expr.evaluate(tree, neutral) == wanted
-        numbers = {name: Poly.number(value) for name, value in neutral.items()}
-        return polynomial(tree).substitute(numbers).constant == wanted
-    except (expr.Inexact, NotPolynomial):
-        return False
-
-
-def _not_neutral(at: Mark, what: str, wanted: int) -> Problem:
-    message = f"{what} must be {wanted} on spatial axes that a call lacks, where symbols are neutral"
-    return Problem(at, "neutral-axis", message)
 
 
 # The normal form, the steps of a call, the kernels.

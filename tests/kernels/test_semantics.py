@@ -20,7 +20,7 @@ EDITS = {
     "a scale": ((REDUCE, "2 * " + REDUCE),),
     "the other sign of the tap offset": (("i * S + k * D - PB] +=", "i * S - k * D - PB] +="),),
     "max for sum": (("- PB] +=", "- PB] max="), ("init: 0", "init: -inf")),
-    "taps at the end of a stride": (("i * S + k * D - PB] +=", "i * S + k * D - PB + S - 1] +="),),
+    "a tap offset of two more": (("i * S + k * D - PB] +=", "i * S + k * D - PB + 2] +="),),
     "a scaled bias": (("+ bias[m]", "- 3 * bias[m]"),),
     "only even taps": (("  reduce: dst", "  where: [k % 2 == 0]\n  reduce: dst"),),
 }
