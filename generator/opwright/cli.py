@@ -41,7 +41,9 @@ def _generate(options: argparse.Namespace) -> int:
         for difference in differences:
             out.print(str(difference), highlight=False, soft_wrap=True)
         if differences:
-            out.print(f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}", highlight=False)
+            out.print(
+                f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}", highlight=False
+            )
             return OUT_OF_DATE
         out.print(f"{len(files)} files of {len(library.ops)} operations are up to date", highlight=False)
         return OK
@@ -64,7 +66,9 @@ def _console() -> Console:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="opwright", description="From the specification of an operation to its kernels.")
+    parser = argparse.ArgumentParser(
+        prog="opwright", description="From the specification of an operation to its kernels."
+    )
     parser.add_argument("--version", action="version", version=f"opwright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 

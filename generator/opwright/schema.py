@@ -343,7 +343,7 @@ class Struct:
         values: dict[str, Any] = {}
         short = self.cls.shorthand
         if short and isinstance(node, yaml.ScalarNode):
-            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})  # type: ignore[call-arg]
+            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})
         seen: dict[str, Mark] = {}
         for key_node, child in entries(node, file, problems):
             name = _scalar(key_node, file, problems, "a key") or ""
@@ -358,7 +358,9 @@ class Struct:
         for name, metadata in keys.items():
             if metadata["required"] and name not in seen:
                 problems.note(at, "missing-key", f"'{name}' is missing: {metadata['doc']}")
-                values[names[name]] = metadata["kind"].decode(yaml.ScalarNode("", "", node.start_mark), file, Problems())
+                values[names[name]] = metadata["kind"].decode(
+                    yaml.ScalarNode("", "", node.start_mark), file, Problems()
+                )
         at = dataclasses.replace(at, keys=tuple(seen.items()))
         return self.cls(**values, at=at)  # type: ignore[call-arg]
 
