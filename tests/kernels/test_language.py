@@ -88,7 +88,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         lambda a: a.T.reshape(-1),
     ),
     "Diagonals": (
-        "dims: {down: {symbol: M, min: 1}, across: {symbol: N, min: 1}, diagonals: {symbol: Q, min: 1}}\n"
+        "dims: {rows: {symbol: M, min: 1}, columns: {symbol: N, min: 1}, cells: {symbol: Q, min: 1}}\n"
         "inputs: [{name: a, dims: {M: M, N: N}}]\noutputs: [{name: b, dims: {Q: Q}}]\nshape: {Q: M + N - 1}\n"
         + F32
         + "semantics: {ranges: {m: M, n: N}, reduce: 'b[n - m + M - 1] += a[m, n]'}\n",
@@ -97,8 +97,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         lambda a: np.array([np.trace(a, k) for k in range(-4, 7)]),
     ),
     "PixelShuffle": (
-        "dims: {batch: {symbol: N, min: 0}, channels: {symbol: C, min: 0}, blocks: {symbol: I, min: 1},"
-        " shuffled: {symbol: O, min: 1}, block: {symbol: B, min: 1}}\n"
+        "dims: {batch: {symbol: N, min: 0}, channels: {symbol: C, min: 0}, rows: {symbol: I, min: 1},"
+        " cells: {symbol: O, min: 1}, block: {symbol: B, min: 1}}\n"
         "inputs: [{name: a, dims: {N: N, X: I, R: B, C: C}}]\noutputs: [{name: b, dims: {N: N, X: O, C: C}}]\n"
         "shape: {O: I * B}\n"
         + F32
