@@ -233,7 +233,7 @@ def test_a_nan_of_the_smallest_payload_stays_nan(dtype: np.dtype[Any], bits: int
 @every_op
 def test_every_number_of_threads_gives_the_same_bits(op: str, dtype: str) -> None:
     random = rng("threads", op, dtype)
-    for _ in range(25):
+    for _ in range(100):
         call = random_call(random, op, dtype, values="normal")
         alone = run(call, threads=1).tobytes()
         assert {run(call, threads=threads).tobytes() for threads in (1, 2, 3, 8)} == {alone}, describe(call)

@@ -27,11 +27,15 @@ SANITIZERS = (
     "-g",
 )
 
+pytestmark = pytest.mark.usefixtures("isa")
 every_op = pytest.mark.parametrize("op", OPERATIONS)
 
 
-def sources(op: str) -> list[Path]:
-    return [PACKAGE / "c" / f"{function(op)}_{dtype}.c" for dtype in DTYPES]
+def build(source: Path, program: Path, op: str) -> None:
+    """The driver and one operation's kernels, under the sanitizers."""
+    source.write_text(driver_text(op))
+    kernels = [PACKAGE / "c" / f"{function(op)}_{dtype}.c" for dtype in DTYPES]
+    compile_with("gcc", "-std=c11", "-O0", *SANITIZERS, *_isa.selected().flags, source, *kernels, "-lm", "-o", program)
 
 
 def driver_text(op: str) -> str:
@@ -89,9 +93,7 @@ def drive(program: Path, calls: list[Call]) -> None:
 @every_op
 def test_kernels_touch_only_their_arrays_write_every_cell_and_overflow_nowhere(op: str, tmp_path: Path) -> None:
     source, program = tmp_path / "driver.c", tmp_path / "driver"
-    source.write_text(driver_text(op))
-    flags = _isa.selected().flags
-    compile_with("gcc", "-std=c11", "-O0", *SANITIZERS, *flags, source, *sources(op), "-lm", "-o", program)
+    build(source, program, op)
     random = rng("sanitizers", op)
     calls = [random_call(random, op, dtype) for dtype in DTYPES for _ in range(3000 if FULL else 150)]
     huge = [huge_call(random, op) for _ in range(3000 if FULL else 200)]
@@ -102,8 +104,7 @@ def test_kernels_touch_only_their_arrays_write_every_cell_and_overflow_nowhere(o
 
 def test_the_sanitizers_see_an_access_beside_an_array(tmp_path: Path) -> None:
     source, program = tmp_path / "driver.c", tmp_path / "driver"
-    source.write_text(driver_text("Convolution"))
-    compile_with("gcc", "-std=c11", "-O0", *SANITIZERS, source, *sources("Convolution"), "-lm", "-o", program)
+    build(source, program, "Convolution")
     call = Call(
         "Convolution",
         (np.ones((1, 8, 1), np.float32), np.ones((3, 1, 1), np.float32)),
