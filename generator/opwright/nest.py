@@ -126,7 +126,8 @@ class MissingAxes:
 
     def __init__(self, op: Op) -> None:
         kinds = symbol_kinds(op)
-        neutral = {symbol_of(a): a.neutral or 0 for a in op.attributes} | {s: let.neutral or 0 for s, let in op.lets.items()}
+        neutral = {symbol_of(attribute): attribute.neutral or 0 for attribute in op.attributes}
+        neutral |= {symbol: let.neutral or 0 for symbol, let in op.lets.items()}
         self.possible = op.spatial_rank.min < op.spatial_rank.max
         self.symbols = frozenset(kinds)
         self.vectors = {name for name, kind in kinds.items() if kind.vector}
@@ -153,7 +154,8 @@ class Expansion:
         self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
         self.missing = MissingAxes(op)
         self.vectors = self.missing.vectors
-        self.sizes = {symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()}
+        sizes = group_class.let if group_class else {}
+        self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
