@@ -1,5 +1,7 @@
 """Spec text is hostile until proven otherwise: every trick is refused quickly and with a place, or is inert text."""
 
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import os
@@ -90,7 +92,9 @@ def test_names_that_mean_something_elsewhere_are_refused(name: str) -> None:
         assert rules(MATRIX_PRODUCT.replace(old, new.format(quoted(name)), 1)) & {"name", "name-reserved"}, old
 
 
-@pytest.mark.parametrize("name", ["import", "Import", "print", "Print", "None", "A-B", "A\nB", "Ａ", "А", "A__", "_A", "A" * 65])
+@pytest.mark.parametrize(
+    "name", ["import", "Import", "print", "Print", "None", "A-B", "A\nB", "Ａ", "А", "A__", "_A", "A" * 65]
+)
 def test_operations_are_named_by_plain_words(name: str) -> None:
     text = MATRIX_PRODUCT.replace("op: MatMul", f"op: {quoted(name)}")
     assert rules(text) & {"name", "name-reserved", "op-name"}
@@ -218,7 +222,10 @@ def test_a_dangling_link_and_one_to_itself_are_refused(tmp_path: Path) -> None:
     assert "spec/x/none.yaml:1:1: file" in folder_refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["a\nb.yaml", "a*/b.yaml".replace("/", ""), "-a.yaml", "a b.yaml", "ä.yaml", "{{x}}.yaml", "a" * 120 + ".yaml"])
+@pytest.mark.parametrize(
+    "name",
+    ["a\nb.yaml", "a*/b.yaml".replace("/", ""), "-a.yaml", "a b.yaml", "ä.yaml", "{{x}}.yaml", "a" * 120 + ".yaml"],
+)
 def test_files_have_plain_names(tmp_path: Path, name: str) -> None:
     line = folder_refusal(folder_with(tmp_path, name))
     assert ": file-name: " in line

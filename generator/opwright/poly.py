@@ -16,7 +16,7 @@ MAX_TERMS = 100
 Monomial = tuple[tuple[str, int], ...]
 
 
-class NotPolynomial(ValueError):
+class NotPolynomial(ValueError):  # noqa: N818  # named for what it says
     """The expression has a part (a function, a comparison, a quotient of sums) that is no polynomial."""
 
 
@@ -169,7 +169,9 @@ class Affine:
         return total
 
     def with_symbols(self, values: Mapping[str, Poly]) -> Affine:
-        return Affine.of({letter: c.substitute(values) for letter, c in self.coefficients}, self.offset.substitute(values))
+        return Affine.of(
+            {letter: c.substitute(values) for letter, c in self.coefficients}, self.offset.substitute(values)
+        )
 
 
 def affine(tree: Expr, letters: Iterable[str]) -> Affine:

@@ -1,5 +1,7 @@
 """Text that attacks: what may stand in free text must do nothing in C, Python, Markdown or a template."""
 
+# ruff: noqa: E501, RUF001
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ hostile_texts = [
     "??/ trigraph",
     '""" + __import__("os").system("true") + """',
     "''' # python",
-    '" quotes " and \' ticks \' and ` marks `',
+    "\" quotes \" and ' ticks ' and ` marks `",
     "back\\slashes \\n \\x41 \\u0041 \\N{BULLET}",
     "{{ 7 * 7 }} {% for x in y %} {# gone #} {%- raw -%}",
     "# line statement\r\n## and more",
@@ -20,8 +22,8 @@ hostile_texts = [
     "<script>alert(1)</script> &lt; <!-- --> ]]>",
     "[link](javascript:alert(1)) ![image](x) | cell | **bold** _low_",
     "#define S 0",
-    "_Pragma(\"GCC poison x\") #pragma once",
-    "ends with a quote \"",
+    '_Pragma("GCC poison x") #pragma once',
+    'ends with a quote "',
     "f-string {S!r:>{width}} %(name)s {0}",
     "naïve café Ω 漢字 emoji 🙂",
 ]
