@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ RUNNABLE = [
 ]
 UNKNOWN = -(2**63)
 Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_library() -> Iterator[None]:
+    """The specs are loaded once, not once for each command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "load", functools.cache(load.load))
+        yield
 
 
 @pytest.fixture

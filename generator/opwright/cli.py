@@ -92,8 +92,7 @@ def _explain(options: argparse.Namespace) -> int:
     call = call_text.parse(options.call) if "(" in options.call else call_text.CallText(options.call)
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
-    project = find()
-    found = explain.explanation(package.kernels(project), _library(project), call)
+    found = explain.explanation(package.kernels(find()), call)
     if options.json:
         print(explain.as_json(found))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from typing import Any
 
@@ -10,22 +11,21 @@ import numpy as np
 from rich.console import Console
 
 from .call_text import CallText
-from .model import Library
 from .package import TENSOR_DTYPES, function_of, refusals
 from .refusal import UsageError
 from .show import say, table
-from .wrapper import parameter_name
 
 
-def explanation(package: Any, library: Library, call: CallText) -> Any:
-    """The package's Explanation of a call. A list that is given for a shape input becomes a vector of int32."""
+def explanation(package: Any, call: CallText) -> Any:
+    """The package's Explanation of a call. A list that is given for an input becomes a vector of int32."""
     function = function_of(package, call.function)
-    vectors = {parameter_name(tensor) for tensor in library.op(function).inputs if tensor.shape_of}
+    parameters = inspect.signature(getattr(package, function)).parameters.values()
+    inputs = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
     arguments: dict[str, Any] = {
         name: package.TensorSpec(tensor.shape, TENSOR_DTYPES[tensor.dtype]) for name, tensor in call.tensors.items()
     }
     for name, value in call.values.items():
-        arguments[name] = _int32(name, value) if name in vectors and isinstance(value, list) else value
+        arguments[name] = _int32(name, value) if name in inputs and isinstance(value, list) else value
     with refusals(package):
         try:
             return package.explain(function, **arguments)
