@@ -1,6 +1,5 @@
 """Spec text is hostile until proven otherwise: every trick is refused quickly and with a place, or is inert text."""
 
-
 from __future__ import annotations
 
 import os
