@@ -154,8 +154,13 @@ class Expansion:
         self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
         self.missing = MissingAxes(op)
         self.vectors = self.missing.vectors
+<<<<<<< HEAD
         sizes = group_class.let if group_class else {}
         self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
+=======
+        self.renamings = {suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes}
+        self.sizes = {symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()}
+>>>>>>> check
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
@@ -168,7 +173,7 @@ class Expansion:
         return [(f"{name}_{suffix}", suffix) for suffix in self.suffixes] if vector else [(name, None)]
 
     def renamed(self, suffix: str | None) -> dict[str, Poly]:
-        return {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} if suffix else {}
+        return self.renamings[suffix] if suffix else {}
 
     def poly(self, tree: expr.Expr, suffix: str | None) -> Poly:
         """An extent; on a spatial axis that a call does not have it is 1."""
