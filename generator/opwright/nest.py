@@ -154,13 +154,11 @@ class Expansion:
         self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
         self.missing = MissingAxes(op)
         self.vectors = self.missing.vectors
-<<<<<<< HEAD
+        self.renamings = {
+            suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes
+        }
         sizes = group_class.let if group_class else {}
         self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
-=======
-        self.renamings = {suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes}
-        self.sizes = {symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()}
->>>>>>> check
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
