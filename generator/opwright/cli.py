@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import __version__, call_text, demo, explain, listing, package, run, schema
+from . import __version__, call_text, demo, explain, listing, package, run, schema, why
 from .export import export
 from .generate import generated
 from .load import load
@@ -86,6 +86,15 @@ def _list(options: argparse.Namespace) -> int:
     else:
         listing.show(found, console(), variants=options.op is not None)
     return OK
+
+
+def _why(options: argparse.Namespace) -> int:
+    found = why.why(_project(options), options.file)
+    if options.json:
+        print(why.as_json(found))
+    else:
+        why.show(found, console())
+    return USAGE if found.state else OK
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -175,6 +184,16 @@ def _parser() -> argparse.ArgumentParser:
         "opwright list ConvTranspose --json   # one operation with the names of its kernels, for a program",
     )
     made.add_argument("op", nargs="?", metavar="OP", help="one operation, with its kernels (default: all)")
+    _json(made)
+    _folders(made)
+
+    made = command(
+        "why",
+        _why,
+        "Tell what a generated file or line comes from: specs, templates, parts of the generator, and their commits.",
+        "opwright why generated/opwright_kernels/c/convolution_f32.c:120   # or without the line, for all of the file",
+    )
+    made.add_argument("file", metavar="FILE[:LINE]", help="a generated file, from here or from inside the package")
     _json(made)
     _folders(made)
 

@@ -705,8 +705,8 @@ def _factor(text: str) -> str:
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """The pointers that a kernel takes: data inputs, then the output."""
     return tuple(
-        Parameter(tensor.name, C_TYPES[row[tensor.name]], row[tensor.name], tensor.optional, tensor in op.outputs)
-        for tensor in op.tensors
+        Parameter(t.name, C_TYPES[row[t.name]], row[t.name], t.optional, is_output=t.name == op.output.name)
+        for t in op.tensors
     )
 
 
