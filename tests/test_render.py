@@ -338,9 +338,7 @@ def structure(page: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_of_a_spec_becomes_structure_of_a_page(text: str):
-    library, _ = generated(find())
-    templates = ROOT / "templates"
-    plain = render.environment(templates)
+    plain = render.environment(ROOT / "templates")
 
     def page(said: str) -> str:
         source = "{{ s | markdown }}\n\n- Why: {{ s | markdown }}\n\n| a | b |\n|---|---|\n| {{ s | markdown }} | {{ s | code }} |\n"
@@ -348,7 +346,6 @@ def test_no_text_of_a_spec_becomes_structure_of_a_page(text: str):
 
     assert structure(page(text)) == structure(page("harmless"))
     assert not re.search(r"(?<!\\)(?:https?:|www\.|@)//?\w", plain.from_string("{{ s | markdown }}").render(s=text))
-    assert library.ops
 
 
 def test_hostile_texts_everywhere_leave_pages_and_modules_as_they_are_built(tmp_path: Path, files: dict[str, str]):
