@@ -48,9 +48,9 @@ LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "weights_format": {"IOX": ("I", "O", "X"), "XOI": ("X", "O", "I")},
 }
 ROWS = (
-    {"src": "float32", "diff_dst": "float32", "diff_weights": "float32", "weights_shape": "int32"},
-    {"src": "bfloat16", "diff_dst": "bfloat16", "diff_weights": "bfloat16", "weights_shape": "int32"},
-    {"src": "float16", "diff_dst": "float16", "diff_weights": "float16", "weights_shape": "int32"},
+    {"src": "float32", "diff_dst": "float32", "diff_weights": "float32", "weights_shape_tensor": "int32"},
+    {"src": "bfloat16", "diff_dst": "bfloat16", "diff_weights": "bfloat16", "weights_shape_tensor": "int32"},
+    {"src": "float16", "diff_dst": "float16", "diff_weights": "float16", "weights_shape_tensor": "int32"},
 )
 
 
@@ -70,7 +70,7 @@ def resolve(
     weights_shape: Any,
 ) -> rules.Resolution:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = rules.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst, "weights_shape": weights_shape_tensor})
+    row = rules.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst, "weights_shape_tensor": weights_shape_tensor})
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     G = rules.integer("groups", groups, minimum=1)
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
@@ -163,7 +163,7 @@ def resolve(
         ),
     )
     K = diff_weights_axes["X"]
-    rules.extent("kernel-spatial-extent", "diff_weights", "kernel_spatial", K, 1)
+    rules.extent("kernel-spatial-extent", diff_weights_giver, "kernel_spatial", K, 1)
     EK = rules.int64("EK", tuple((k_ - 1) * d_ + 1 for k_, d_ in zip(K, D)))
     T = rules.int64("T", tuple(max(s_ * (rules.ceil_div(r_, s_) - 1) + ek_ - r_, 0) for s_, r_, ek_ in zip(S, R, EK)))
     if auto_pad == "none":

@@ -39,9 +39,9 @@ LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "weights_format": {"OIX": ("O", "I", "X"), "XIO": ("X", "I", "O")},
 }
 ROWS = (
-    {"diff_dst": "float32", "weights": "float32", "diff_src": "float32", "dst_shape": "int32"},
-    {"diff_dst": "bfloat16", "weights": "bfloat16", "diff_src": "bfloat16", "dst_shape": "int32"},
-    {"diff_dst": "float16", "weights": "float16", "diff_src": "float16", "dst_shape": "int32"},
+    {"diff_dst": "float32", "weights": "float32", "diff_src": "float32", "dst_shape_tensor": "int32"},
+    {"diff_dst": "bfloat16", "weights": "bfloat16", "diff_src": "bfloat16", "dst_shape_tensor": "int32"},
+    {"diff_dst": "float16", "weights": "float16", "diff_src": "float16", "dst_shape_tensor": "int32"},
 )
 
 
@@ -61,7 +61,7 @@ def resolve(
     dst_shape: Any,
 ) -> rules.Resolution:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = rules.dtype_row(ROWS, {"diff_dst": diff_dst, "weights": weights, "dst_shape": dst_shape_tensor})
+    row = rules.dtype_row(ROWS, {"diff_dst": diff_dst, "weights": weights, "dst_shape_tensor": dst_shape_tensor})
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     G = rules.integer("groups", groups, minimum=1)
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
@@ -139,7 +139,7 @@ def resolve(
         ),
     )
     I = diff_src_axes["X"]
-    rules.extent("src-spatial-extent", "diff_src", "src_spatial", I, 1)
+    rules.extent("src-spatial-extent", diff_src_giver, "src_spatial", I, 1)
     T = rules.int64(
         "T", tuple(max(s_ * (rules.ceil_div(i_, s_) - 1) + ek_ - i_ + op_, 0) for s_, i_, ek_, op_ in zip(S, I, EK, OP))
     )

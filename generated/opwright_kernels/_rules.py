@@ -209,7 +209,8 @@ def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described 
     for number, row in enumerate(rows):
         if all(row[name] == dtype for name, dtype in given.items()):
             return number
-    argument = next((name for name, dtype in given.items() if dtype != next(iter(given.values()))), next(iter(given)))
+    nearest = min(rows, key=lambda row: sum(row[name] != dtype for name, dtype in given.items()))
+    argument = next(name for name, dtype in given.items() if nearest[name] != dtype)
     expected = " or ".join("(" + ", ".join(f"{name} {row[name]}" for name in given) + ")" for row in rows)
     raise Refusal("dtypes", argument, ", ".join(f"{name} {dtype}" for name, dtype in given.items()), expected)
 
@@ -337,4 +338,4 @@ def broken(
 def output_bytes(shape: Sequence[int], dtype: str) -> None:
     """The output's size in bytes must fit into 64 bits."""
     if math.prod(shape) * ITEM_SIZES[dtype] > INT64_MAX:
-        raise Refusal("memory", "output", f"an output of shape {tuple(shape)}", "at most 2**63 - 1 bytes")
+        raise Refusal("memory", "out", f"an output of shape {tuple(shape)}", "at most 2**63 - 1 bytes")

@@ -26,8 +26,7 @@ MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
-    "Operation",
-    "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+    "Operation", "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
@@ -341,9 +340,9 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
     ways = list(tensor_ways(tensor).values())
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
-            first = ", ".join(ways[0])
-            same = f"the same axes, in the order of the first: {first}"
-            message = f"arrangement '{name}' must give dims and index for {same}"
+            message = (
+                f"arrangement '{name}' must give dims and index for the same axes as the first: {', '.join(ways[0])}"
+            )
             yield Problem(arrangement.at, "arrangement-axes", message)
     folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
     yield from _repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")

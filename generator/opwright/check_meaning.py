@@ -234,8 +234,7 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
         if symbol not in kinds:
             yield Problem(at, "unknown-symbol", f"unknown symbol '{symbol}'{suggestion(symbol, kinds)}")
         elif not {(Name(symbol), value.tree), (value.tree, Name(symbol))} & set(equal):
-            wanted = f"{symbol} == {value.text}"
-            message = f"`when` of class '{group.name}' must say {wanted}, joined by 'and'; a kernel relies on it"
+            message = f"`when` of class '{group.name}' must say {symbol} == {value.text}: kernels rely on it"
             yield Problem(at, "class-let", message)
 
 
@@ -414,10 +413,7 @@ def _finish_read(op: Op, read: Read, extents: Mapping[str, Expr], at: Mark) -> I
     axes = [extent.tree for extent in tensor.dims.values()]
     walked = [extents.get(index.id) if isinstance(index, Name) else None for index in read.indices]
     if tensor.arrangements or op.output.arrangements or (len(axes) == len(walked) and axes != walked):
-        message = (
-            f"'{read.tensor}' is read in finish by letters of '{op.output.name}' whose axes have the same extents, "
-            "and without arrangements"
-        )
+        message = f"finish reads '{read.tensor}' by letters of '{op.output.name}' on axes of the same extents only"
         yield Problem(at, "semantics-finish", message)
 
 
@@ -425,8 +421,8 @@ def _used_inputs(op: Op) -> Iterator[Problem]:
     trees = [op.semantics.assignment.value, *([op.semantics.finish.tree] if op.semantics.finish else [])]
     used = {read.tensor for tree in trees for read in expr.reads(tree)}
     for tensor in op.data_inputs:
-        if tensor.name not in used:
-            yield Problem(tensor.at, "input-unused", f"semantics never reads the input '{tensor.name}'")
+        if tensor.name not in used and not tensor.optional:
+            yield Problem(tensor.at, "input-unused", f"semantics never reads the required input '{tensor.name}'")
 
 
 def _quotients(op: Op) -> Iterator[Problem]:
@@ -459,8 +455,8 @@ def normal_form(op: Op) -> Iterator[Problem]:
             )
     for symbol, vector in ((form.groups, False), (form.stride, True), (form.dilation, True), (form.pad, True)):
         if kinds.get(symbol) != Kind("int", vector):
-            values = "a value per spatial axis" if vector else "one value"
-            message = f"'{symbol}' must be a symbol of this operation with {values}"
+            wanted = "a value per spatial axis" if vector else "one value"
+            message = f"'{symbol}' must be a symbol of this operation with {wanted}"
             yield Problem(place(symbol, form.at), "normal-form", message)
     weights = form.weights
     tree = weights.tree if weights else None
@@ -480,8 +476,7 @@ def steps(op: Op) -> Iterator[Problem]:
         if isinstance(step, Bind) and step.tensor.optional:
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
                 message = (
-                    f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; "
-                    "a call without it would not"
+                    f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; a call may lack it"
                 )
                 yield Problem(axis.extent.at, "extent-optional", message)
 

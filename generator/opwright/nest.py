@@ -121,27 +121,29 @@ class Nest:
 ABSENT = "absent"
 
 
-def neutral_values(op: Op) -> dict[str, int]:
-    """What every symbol and letter is on a spatial axis that a call does not have; no scalars."""
-    kinds = symbol_kinds(op)
-    values = {symbol_of(a): a.neutral or 0 for a in op.attributes if kinds.get(symbol_of(a)) == expr.Kind("int", True)}
-    values |= {symbol: let.neutral or 0 for symbol, let in op.lets.items() if kinds[symbol].vector}
-    values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
-    return values
+class MissingAxes:
+    """What expressions are on a spatial axis that a call does not have: extents should be 1 there, indices 0."""
 
+    def __init__(self, op: Op) -> None:
+        kinds = symbol_kinds(op)
+        neutral = {symbol_of(attribute): attribute.neutral or 0 for attribute in op.attributes}
+        neutral |= {symbol: let.neutral or 0 for symbol, let in op.lets.items()}
+        self.possible = op.spatial_rank.min < op.spatial_rank.max
+        self.symbols = frozenset(kinds)
+        self.vectors = {name for name, kind in kinds.items() if kind.vector}
+        self.values: dict[str, expr.Value] = {name: neutral.get(name, 1) for name in self.vectors}
+        self.values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
 
-def neutral_value(op: Op, tree: expr.Expr) -> expr.Value | None:
-    """The value of a tree on a missing spatial axis, letters being 0; None where scalars or a remainder decide it."""
-    letters = {name for name in expr.names(tree) if name not in symbol_kinds(op)}
-    try:
-        return expr.evaluate(tree, {**dict.fromkeys(letters, 0), **neutral_values(op)})
-    except (KeyError, expr.Inexact):
-        return None
+    def value(self, tree: expr.Expr) -> expr.Value | None:
+        """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
+        try:
+            return expr.evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
+        except (KeyError, expr.Inexact):
+            return None
 
-
-def neutral_on_missing_axes(op: Op, tree: expr.Expr, wanted: expr.Value) -> bool:
-    """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
-    return op.spatial_rank.min == op.spatial_rank.max or neutral_value(op, tree) == wanted
+    def fits(self, tree: expr.Expr, wanted: expr.Value) -> bool:
+        """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
+        return not self.possible or self.value(tree) == wanted
 
 
 class Expansion:
@@ -150,11 +152,13 @@ class Expansion:
     def __init__(self, op: Op, group_class: GroupClass | None) -> None:
         self.op = op
         self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
-        kinds = symbol_kinds(op)
-        self.vectors = {name for name, kind in kinds.items() if kind.vector}
-        self.sizes = {
-            symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()
+        self.missing = MissingAxes(op)
+        self.vectors = self.missing.vectors
+        self.renamings = {
+            suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes
         }
+        sizes = group_class.let if group_class else {}
+        self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
@@ -167,7 +171,7 @@ class Expansion:
         return [(f"{name}_{suffix}", suffix) for suffix in self.suffixes] if vector else [(name, None)]
 
     def renamed(self, suffix: str | None) -> dict[str, Poly]:
-        return {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} if suffix else {}
+        return self.renamings[suffix] if suffix else {}
 
     def poly(self, tree: expr.Expr, suffix: str | None) -> Poly:
         """An extent; on a spatial axis that a call does not have it is 1."""
@@ -176,9 +180,9 @@ class Expansion:
 
     def correction(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Poly:
         """What makes an expression `wanted` on a missing axis, where its neutral values alone do not."""
-        if suffix is None or neutral_on_missing_axes(self.op, tree, wanted):
+        if suffix is None or self.missing.fits(tree, wanted):
             return ZERO
-        value = neutral_value(self.op, tree)
+        value = self.missing.value(tree)
         if not isinstance(value, int):
             message = (
                 "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"

@@ -28,8 +28,8 @@ C_WORDS = frozenset(
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm main NULL "
     "EOF INFINITY NAN INT64_MAX INT64_MIN bool true false complex imaginary linux unix errno signgam assert stdin "
     "stdout stderr FILE BUFSIZ int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t "
-    "intptr_t uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local "
-    "alignas alignof".split()
+    "intptr_t uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local alignas "
+    "alignof".split()
 )
 RESERVED = C_WORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
 RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})

@@ -242,8 +242,9 @@ class _Writer:
         measured = symbol not in self.op.shape
         if least == 0 and measured:
             return
-        tensor = next(t.name for t in (*self.op.tensors,) if any(symbol in expr.names(e.tree) for e in self.extents(t)))
-        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, least=least, argument=tensor,
+        tensor = next(t for t in self.op.tensors if any(symbol in expr.names(e.tree) for e in self.extents(t)))
+        argument = f"{tensor.name}_giver" if self.op.stated_by(tensor) else f'"{tensor.name}"'
+        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, least=least, argument=argument,
                  vector=symbol in self.vectors, role=step.role)  # fmt: skip
 
     def extents(self, tensor: Tensor) -> Iterable[Any]:
@@ -294,6 +295,7 @@ def wrapper(op: Op) -> Wrapper:
         for name in op.layout_attributes
     }
     kinds = symbol_kinds(op)
+    parameters = {tensor.name: parameter_name(tensor) for tensor in op.inputs}
     return Wrapper(
         op=op,
         inputs=tuple(_input_parameter(tensor) for tensor in op.inputs),
@@ -302,7 +304,8 @@ def wrapper(op: Op) -> Wrapper:
         words=words,
         layouts=layouts,
         rows=tuple(
-            {name: NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"} for row in op.dtypes
+            {parameters.get(name, name): NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"}
+            for row in op.dtypes
         ),
         classes=tuple(
             (group.name or "", python(group.when.tree, writer.vectors) if group.when else None) for group in op.classes
