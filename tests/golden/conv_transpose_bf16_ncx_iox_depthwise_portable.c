@@ -31,9 +31,9 @@ void conv_transpose_bf16_ncx_iox_depthwise_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = G * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;

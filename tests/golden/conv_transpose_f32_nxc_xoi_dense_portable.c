@@ -32,11 +32,11 @@ void conv_transpose_f32_nxc_xoi_dense_portable(
     const int64_t dst_stride_h = OC * O_w;
     const int64_t dst_stride_w = OC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_d = IC * I_h * I_w;
     const int64_t src_stride_h = IC * I_w;

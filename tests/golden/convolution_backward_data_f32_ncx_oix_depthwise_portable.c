@@ -30,9 +30,9 @@ void convolution_backward_data_f32_ncx_oix_depthwise_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
