@@ -158,8 +158,7 @@ def resolve(
     rules.bounded("weights.O", rules.exact(OC, G) + rules.exact(OC, G))
     rules.bounded("weights.X", max(k_ + k_ for k_ in K))
     rules.bounded("weights.I", rules.exact(IC, G) + rules.exact(IC, G))
-    rules.bounded("dst.C", OC + OC)
-    rules.bounded("dst.X", max(o_ + o_ for o_ in O))
+    rules.bounded("bias.C", OC + OC)
 
     if G == 1:
         group_class = "dense"

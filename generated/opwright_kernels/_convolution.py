@@ -132,7 +132,7 @@ def resolve(
     rules.bounded("src.X", max(o_ * s_ + k_ * d_ + pb_ + i_ for o_, s_, k_, d_, pb_, i_ in zip(O, S, K, D, PB, I)))
     rules.bounded("weights.I", rules.exact(IC, G) + rules.exact(IC, G))
     rules.bounded("weights.X", max(k_ + k_ for k_ in K))
-    rules.bounded("dst.C", OC + OC)
+    rules.bounded("bias.C", OC + OC)
 
     if G == 1:
         group_class = "dense"

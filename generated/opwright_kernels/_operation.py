@@ -371,6 +371,7 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
     steps = tuple(
         (f"{operation.named[symbol]} ({symbol})", str(list(value) if isinstance(value, tuple) else value), places.get(symbol, ""))
         for symbol, value in resolution.values.items()
+        if symbol in operation.named
     )
     arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
     why, rejected = _reasons(operation, resolution, isa, arrangements)
@@ -378,7 +379,7 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
         op=operation.name,
         shape=resolution.shape,
         dtype=row[operation.output],
-        values={operation.named[symbol]: value for symbol, value in resolution.values.items()},
+        values={name: resolution.values[symbol] for symbol, name in operation.named.items()},
         arrangements=arrangements,
         variant=variant,
         why=why,

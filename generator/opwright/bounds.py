@@ -24,8 +24,8 @@ LIMIT = 2**62
 def index_of(tensor: Tensor, read: Read, way: str) -> dict[str, Expr]:
     """The index on each axis of a tensor, in the letters of the read."""
     if not tensor.arrangements:
-        return dict(zip(tensor.dims, read.indices))
-    letters = dict(zip(tensor.view, read.indices))
+        return dict(zip(tensor.dims, read.indices, strict=True))
+    letters = dict(zip(tensor.view, read.indices, strict=True))
     return {axis: substitute(index.tree, letters) for axis, index in tensor.arrangements[way].index.items()}
 
 
@@ -53,10 +53,11 @@ def index_magnitudes(op: Op) -> tuple[tuple[str, Expr], ...]:
     reduced = (semantics.assignment.target, *expr.reads(semantics.assignment.value))
     finished = expr.reads(semantics.finish.tree) if semantics.finish else ()
     ranges = {letter: extent.tree for letter, extent in semantics.ranges.items()}
+    others = tuple(read for read in finished if read.tensor != op.output.name)
     cells = {letter: extent for read in finished for letter, extent in formals(op, read).items()}
     found: dict[Expr, str] = {}
     try:
-        for reads, letters in ((reduced, ranges), (finished, cells)):
+        for reads, letters in ((reduced, ranges), (others, cells)):
             extents = {letter: magnitude(extent, {}) for letter, extent in letters.items()}
             for read in reads:
                 for name, tree in _reaches(op.tensor(read.tensor), read, extents):
@@ -71,7 +72,8 @@ def formals(op: Op, read: Read) -> dict[str, Expr]:
     if read.tensor != op.output.name:
         return {}
     extents = [extent.tree for extent in op.output.dims.values()]
-    return {index.id: extent for index, extent in zip(read.indices, extents) if isinstance(index, Name)}
+    pairs = zip(read.indices, extents, strict=True)
+    return {index.id: extent for index, extent in pairs if isinstance(index, Name)}
 
 
 def _reaches(tensor: Tensor, read: Read, extents: Mapping[str, Expr]) -> list[tuple[str, Expr]]:

@@ -12,6 +12,7 @@ nothing of operations, and prints nothing (see printing.py).
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_LENGTH = 500
 MAX_DEPTH = 40
+MAX_TREE = 80
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
@@ -93,7 +95,7 @@ class Inexact(ArithmeticError):
 
 
 _TOKEN = re.compile(
-    r"(?P<space>[ \t]+)|(?P<real>\d+\.\d+(?:[eE][-+]?\d+)?)|(?P<int>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?P<space>[ \t]+)|(?P<real>[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)|(?P<int>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
 )
 
@@ -145,6 +147,8 @@ class _Parser:
         kind, text, at = self.tokens[self.position]
         if kind != "end":
             raise self.error(at, f"unexpected '{text}' after the end of the expression")
+        if depth(result) > MAX_TREE:
+            raise self.error(0, f"an expression has at most {MAX_TREE} operations on top of each other; name a part of it")
         return result
 
     def _left(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:
@@ -248,6 +252,11 @@ def children(tree: Expr) -> tuple[Expr, ...]:
     return tree.indices if isinstance(tree, Read) else ()
 
 
+def depth(tree: Expr) -> int:
+    """How many nodes stand on top of each other; printed text nests no deeper."""
+    return 1 + max(map(depth, children(tree)), default=0)
+
+
 def walk(tree: Expr) -> Iterator[Expr]:
     """Every node of a tree, the root first."""
     yield tree
@@ -258,6 +267,15 @@ def walk(tree: Expr) -> Iterator[Expr]:
 def names(tree: Expr) -> frozenset[str]:
     """The symbols that a tree mentions, those inside a read's indices too."""
     return frozenset(node.id for node in walk(tree) if isinstance(node, Name))
+
+
+def loose_names(tree: Expr) -> frozenset[str]:
+    """The symbols outside any, all and prod: where one of them is a vector, the tree is one."""
+    if isinstance(tree, Name):
+        return frozenset({tree.id})
+    if isinstance(tree, Call) and tree.function in REDUCTIONS:
+        return frozenset()
+    return frozenset[str]().union(*map(loose_names, children(tree)))
 
 
 def reads(tree: Expr) -> tuple[Read, ...]:
@@ -344,74 +362,64 @@ def _modulo(a: int, b: int) -> int:
     return a % abs(b)
 
 
+def _floor(a: int, b: int) -> int:
+    if b == 0:
+        raise Inexact(f"{a} / 0")
+    return a // b
+
+
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
     "/": _exact,
     "%": _modulo,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "floor": _floor,
+    "ceil": lambda a, b: -_floor(-a, b),
 }
-
-
-def _quotient(node: Call, evaluate_child: Callable[[Expr], Value]) -> Value:
-    division = node.arguments[0]
-    assert isinstance(division, Binary)
-
-    def divide(a: int, b: int) -> int:
-        if b == 0:
-            raise Inexact(f"{a} / 0")
-        return a // b if node.function == "floor" else -(-a // b)
-
-    return _lift(divide, evaluate_child(division.left), evaluate_child(division.right))
-
-
-def _lift(function: Callable[..., int], *values: Value) -> Value:
-    vectors = [value for value in values if isinstance(value, tuple)]
-    if not vectors:
-        return function(*values)
-    length = len(vectors[0])
-    columns = [value if isinstance(value, tuple) else (value,) * length for value in values]
-    return tuple(function(*entries) for entries in zip(*columns))
+_COLLECTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "any": any, "all": all, "prod": math.prod}
 
 
 def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
-    """The value of an integer or truth expression, in exact integers.
+    """The value of an integer or truth expression, in exact integers: a tuple where it has one per spatial axis.
 
-    Raises Inexact where `/` leaves a remainder or a divisor is zero.
+    `and` and `or` look at their right side only where the left one leaves it open. Raises Inexact where `/` leaves a
+    remainder or a divisor is zero.
     """
 
-    def visit(node: Expr) -> Value:
+    def axes(node: Expr) -> range | None:
+        values = (symbols[name] for name in sorted(loose_names(node)))
+        return next((range(len(value)) for value in values if isinstance(value, tuple)), None)
+
+    def visit(node: Expr, axis: int) -> int:
         if isinstance(node, Number):
             assert isinstance(node.value, int)
             return node.value
         if isinstance(node, Name):
-            return symbols[node.id]
+            value = symbols[node.id]
+            return value[axis] if isinstance(value, tuple) else value
         if isinstance(node, Unary):
-            return _lift(lambda a: (not a) if node.op == "not" else -a, visit(node.operand))
+            operand = visit(node.operand, axis)
+            return not operand if node.op == "not" else -operand
+        if isinstance(node, Binary) and node.op in LOGIC:
+            left = visit(node.left, axis)
+            return left if bool(left) == (node.op == "or") else visit(node.right, axis)
         if isinstance(node, Binary):
-            if node.op in LOGIC:
-                # The right side may be undefined where the left one decides.
-                left = visit(node.left)
-                if isinstance(left, bool) and left == (node.op == "or"):
-                    return left
-                return _lift(_OPERATIONS[node.op], left, visit(node.right))
-            return _lift(_OPERATIONS[node.op], visit(node.left), visit(node.right))
+            return _OPERATIONS[node.op](visit(node.left, axis), visit(node.right, axis))
         assert isinstance(node, Call)
-        if node.function in ("floor", "ceil"):
-            return _quotient(node, visit)
-        values = [visit(argument) for argument in node.arguments]
+        first = node.arguments[0]
         if node.function in REDUCTIONS:
-            (vector,) = values
-            assert isinstance(vector, tuple)
-            return {"any": any, "all": all, "prod": math.prod}[node.function](vector)  # type: ignore[operator]
-        return _lift({"min": min, "max": max}[node.function], *values)
+            return _COLLECTIONS[node.function](visit(first, each) for each in axes(first) or ())
+        if node.function in ("floor", "ceil"):
+            assert isinstance(first, Binary)
+            return _OPERATIONS[node.function](visit(first.left, axis), visit(first.right, axis))
+        return _COLLECTIONS[node.function](visit(argument, axis) for argument in node.arguments)
 
-    return visit(tree)
+    walked = axes(tree)
+    return visit(tree, 0) if walked is None else tuple(visit(tree, axis) for axis in walked)

@@ -12,20 +12,22 @@ from dataclasses import dataclass, field
 from . import expr
 from .expr import Read
 from .model import SPATIAL_AXES, Op
-from .nest import Access, Expansion, Loop, Nest, Solved, Within, derive
+from .nest import ABSENT, Access, Expansion, Loop, Nest, Solved, Within, derive, neutral_on_missing_axes
 from .plan import symbol_kinds, symbol_of
-from .poly import ONE, ZERO, Affine, Poly
+from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
 from .source import Problem, SpecInvalid
 from .variants import Variant
 
 C_TYPES = {"f32": "float", "f64": "double", "bf16": "opwright_bf16", "f16": "opwright_f16"}
 LANES = 64
+# What templates define inside a kernel.
+RESERVED_NAMES = frozenset("sizes part parts task rest total task_begin task_end sum sums terms lane LANES".split())
 
 
 @dataclass(frozen=True)
 class Constant:
-    """`const int64_t name = value;`"""
+    """`const c_type name = value;`"""
 
     name: str
     value: str
@@ -125,11 +127,31 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
             c_type = "double" if kinds[symbol].base == "real" else "int64_t"
             fields.append(SizeField(symbol, op.spatial_rank.max if vector else 0, c_type, neutral, summary))
     fields.sort(key=lambda found: (list(dims).index(found.name) if found.name in dims else len(dims), found.name))
+    if uses_absent(op):
+        fields.append(SizeField(ABSENT, op.spatial_rank.max, "int64_t", 1, "1 on the spatial axes that the call does not have"))
     for tensor in op.tensors:
         if len(tensor.arrangements) > 1:
             words = ", ".join(f"{number} {name}" for number, name in enumerate(tensor.arrangements))
             fields.append(SizeField(f"{tensor.name}_arrangement", 0, "int64_t", 0, words))
     return tuple(fields)
+
+
+def uses_absent(op: Op) -> bool:
+    """Whether some kernel must know which spatial axes a call does not have."""
+    semantics = op.semantics
+    vectors = {name for name, kind in symbol_kinds(op).items() if kind.vector}
+    vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
+    values = [semantics.assignment.target, semantics.assignment.value, *([semantics.finish.tree] if semantics.finish else [])]
+    reads = [read for value in values for read in expr.reads(value)]
+    calls = [node for value in values for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "prod"]
+    arrangements = [way for tensor in op.tensors for way in tensor.arrangements.values()]
+    dims = [extent for tensor in op.tensors for extent in tensor.dims.values()] + [e for way in arrangements for e in way.dims.values()]
+    wanted: list[tuple[expr.Expr, expr.Value]] = [(extent.tree, 1) for extent in (*semantics.ranges.values(), *dims)]
+    wanted += [(call.arguments[0], 1) for call in calls]
+    wanted += [(index, 0) for read in reads for index in read.indices]
+    wanted += [(index.tree, 0) for way in arrangements for index in way.index.values()]
+    wanted += [(guard.tree, True) for guard in semantics.where]
+    return any(expr.names(tree) & vectors and not neutral_on_missing_axes(op, tree, value) for tree, value in wanted)
 
 
 class _Names:
@@ -331,7 +353,7 @@ class _Builder:
     def integer(self, tree: expr.Expr) -> str:
         if isinstance(tree, expr.Call) and tree.function == "prod":
             inside = tree.arguments[0]
-            texts = [self.copied(inside, suffix) for suffix in self.expansion.suffixes]
+            texts = [self.corrected(inside, suffix, 1) for suffix in self.expansion.suffixes]
             return " * ".join(f"({text})" if " " in text else text for text in texts) or "1"
         return c_condition(tree, self.symbol)
 
@@ -339,13 +361,22 @@ class _Builder:
         vectors = self.expansion.vectors | self.expansion.vector_letters
         return c_condition(tree, lambda name: self.symbol(f"{name}_{suffix}" if name in vectors else name))
 
+    def corrected(self, tree: expr.Expr, suffix: str | None, wanted: expr.Value) -> str:
+        """The copy of a tree for a spatial axis, `wanted` where a call does not have that axis."""
+        text = self.copied(tree, suffix)
+        if suffix is None or neutral_on_missing_axes(self.op, tree, wanted):
+            return text
+        absent = f"{ABSENT}_{suffix}"
+        self.used.add(absent)
+        return f"{absent} || ({text})" if wanted is True else f"{absent} ? {wanted} : {text}"
+
     def guards(self) -> list[tuple[str, set[str]]]:
         result = []
         for guard in self.nest.guards:
             vectors = expr.names(guard) & (self.expansion.vectors | self.expansion.vector_letters)
             for suffix in self.expansion.suffixes if vectors else (None,):
                 letters = {f"{name}_{suffix}" if name in vectors else name for name in expr.names(guard)}
-                result.append((self.copied(guard, suffix), letters & self.level.keys()))
+                result.append((self.corrected(guard, suffix, True), letters & self.level.keys()))
         return result
 
     def solved_constants(self, loop: Loop, solved: Solved) -> tuple[str, str]:
@@ -415,8 +446,7 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         op, nest, variant = self.op, self.nest, self.variant
-        for name in ("sizes", "part", "parts", "task", "rest", "total", "task_begin", "task_end", "sum", "sums", "terms", "LANES"):
-            self.names.take(name)
+        self.names.taken |= RESERVED_NAMES
         for tensor in op.tensors:
             self.names.take(tensor.name)
         for letter, _ in nest.outputs:
@@ -470,6 +500,7 @@ class _Builder:
             at.body.append(child)
             at = child
         stored = self.stored(lanes)
+        cells = (self.cells[0], self.poly(self.cells[1])) if self.cells else None
         return Kernel(
             variant=variant,
             name=variant.name,
@@ -484,7 +515,7 @@ class _Builder:
             task_constants=tuple(self.scopes[self.TASK]),
             lanes=lanes,
             lane_constants=tuple(self.scopes[self.LANE]),
-            cells=(self.cells[0], self.poly(self.cells[1])) if self.cells else None,
+            cells=cells,
             nest=root,
             counts=self.counts,
             store_at=_plus(output_at, f"{lanes.letter}{output_step}") if lanes else output_at,
@@ -625,5 +656,9 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
 
 
 def kernel(variant: Variant) -> Kernel:
-    """The view of a variant."""
-    return _Builder(variant, derive(variant.op, variant.layouts, variant.group_class)).kernel()
+    """The view of a variant. Raises SpecInvalid where its semantics have no kernel."""
+    nest = derive(variant.op, variant.layouts, variant.group_class)
+    try:
+        return _Builder(variant, nest).kernel()
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(variant.op.semantics.assignment.at, "semantics-index", str(error))]) from None

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from yaml.reader import ReaderError
 
 from . import schema
 from .check import check_library, check_op
-from .model import Attribute, Common, Library, Node, Op, Sources
-from .schema import Problems
+from .model import Attribute, Common, Dim, Library, Op, Sources
+from .schema import Node, Problems
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_BYTES = 256 * 1024
@@ -26,6 +28,7 @@ MAX_DEPTH = 12
 MAX_EVENTS = 50_000
 COMMON = "_common.yaml"
 SOURCES = "_sources.yaml"
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 N = TypeVar("N", bound=Node)
 
@@ -46,12 +49,25 @@ def load(folder: Path, root: Path | None = None) -> Library:
     for path in paths:
         name = _relative(path, root)
         try:
+            _check_path(path, folder, name)
             texts[name] = read_text(path, name)
         except SpecInvalid as invalid:
             problems.extend(invalid.problems)
     if not any(not Path(name).name.startswith("_") for name in texts) and not problems:
         problems.note(Mark(_relative(folder, root)), "file", "there is no operation in this folder (no *.yaml file)")
     return load_texts(texts, problems)
+
+
+def _check_path(path: Path, folder: Path, name: str) -> None:
+    if not FILE_NAME.fullmatch(path.name):
+        message = f"{path.name!r} is no name for a spec: letters, digits, dots, dashes and underscores"
+        raise SpecInvalid([Problem(Mark(name), "file-name", message)])
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a link to itself
+        inside = False
+    if not inside:
+        raise SpecInvalid([Problem(Mark(name), "file-link", "a link that leads out of the folder is not followed")])
 
 
 def _relative(path: Path, root: Path) -> str:
@@ -75,7 +91,12 @@ def read_text(path: Path, name: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SpecInvalid([Problem(mark, "file-encoding", f"byte {error.start} is not UTF-8")]) from None
+        line, column = _position(data[: error.start].decode("utf-8"))
+        raise SpecInvalid([Problem(Mark(name, line, column), "file-encoding", "this byte is not UTF-8")]) from None
+
+
+def _position(before: str) -> tuple[int, int]:
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
 def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Library:
@@ -88,6 +109,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
         stem = Path(name).name
         if stem == COMMON:
             common = _decode(Common, text, name, problems) or common
+            _check_common(common, problems)
         elif stem == SOURCES:
             sources = _decode(Sources, text, name, problems) or sources
         elif stem.startswith("_"):
@@ -122,6 +144,10 @@ def _decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
         where = error.problem_mark or error.context_mark
         mark = Mark(name, where.line + 1, where.column + 1) if where else Mark(name)
         problems.note(mark, "yaml", f"not YAML: {error.problem or error.context}")
+        return None
+    except ReaderError as error:
+        mark = Mark(name, *_position(text[: error.position]))
+        problems.note(mark, "yaml", f"the character U+{ord(text[error.position]):04X} may not stand in YAML")
         return None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problems.note(Mark(name), "yaml", f"not YAML: {str(error).splitlines()[0][:200]}")
@@ -159,6 +185,24 @@ def _refuse_hostile(text: str, name: str) -> None:
             depth -= 1
 
 
+def _check_common(common: Common, problems: Problems) -> None:
+    """Shared entries are found by name, so each has one of its own and takes nothing from another."""
+    lists: tuple[tuple[str, Iterable[Node]], ...] = (
+        ("name", (*common.attributes, *common.classes)),
+        ("id", (*common.constraints, *common.discrepancies)),
+    )
+    for key, items in lists:
+        seen: set[tuple[type, str]] = set()
+        for item in items:
+            name = getattr(item, key)
+            if not name or (type(item), name) in seen:
+                problems.note(item.at, "shared-name", f"a shared entry needs a {key} that no other has")
+            seen.add((type(item), name or ""))
+    for item in (*common.attributes, *common.classes, *common.constraints, *common.discrepancies, *common.let.values()):
+        if item.use is not None:
+            problems.note(item.at, "shared-use", f"an entry of {COMMON} stands for itself and has no `use`")
+
+
 def _merge(base: N, over: N) -> N:
     """`base` with every key that `over` gives; its mark is that of `over` where `over` changes anything."""
     empty = type(over)()
@@ -182,9 +226,15 @@ def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems)
     return _merge(shared[use], item)
 
 
+def _dim(dim: Dim) -> Dim:
+    """A size whose least extent is unsaid is a count, which may be 0, or an extent, which is at least 1."""
+    per_axis = bool(dim.per_axis)
+    return dataclasses.replace(dim, per_axis=per_axis, min=int(per_axis) if dim.min is None else dim.min)
+
+
 def _complete(draft: Op, common: Common, problems: Problems) -> Op:
     """The operation with everything that it takes from _common.yaml put in."""
-    dims = {role: _merge(common.dims[role], dim) if role in common.dims else dim for role, dim in draft.dims.items()}
+    dims = {role: _dim(_merge(common.dims[role], dim) if role in common.dims else dim) for role, dim in draft.dims.items()}
     attributes: tuple[Attribute, ...] = _resolve(
         draft.attributes, {str(a.name): a for a in common.attributes}, "attribute", problems
     )

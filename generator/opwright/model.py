@@ -282,7 +282,7 @@ class Op(Node):
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = _mark()
 
-    API_NAMES: ClassVar[frozenset[str]] = frozenset({"explain", "infer_shape", "variants", "set_num_threads", "get_num_threads"})
+    API_NAMES: ClassVar[frozenset[str]] = frozenset({"explain", "infer_shape", "variants", "operations", "build", "build_kernels", "set_num_threads", "get_num_threads"})
 
     @property
     def function(self) -> str:

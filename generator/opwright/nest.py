@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from . import expr
 from .expr import Read
 from .model import SPATIAL_AXES, GroupClass, Op, Tensor
-from .plan import symbol_kinds
+from .plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 from .source import Mark, Problem, SpecInvalid
 
@@ -116,6 +116,33 @@ class Nest:
     finish_reads: tuple[tuple[Read, Access], ...]
 
 
+# A symbol of kernels: 1 on the spatial axes that a call does not have. Kernels always walk all of them.
+ABSENT = "absent"
+
+
+def neutral_values(op: Op) -> dict[str, int]:
+    """What every symbol and letter is on a spatial axis that a call does not have; scalars, which are any, are left out."""
+    kinds = symbol_kinds(op)
+    values = {symbol_of(a): a.neutral or 0 for a in op.attributes if kinds.get(symbol_of(a)) == expr.Kind("int", True)}
+    values |= {symbol: let.neutral or 0 for symbol, let in op.lets.items() if kinds[symbol].vector}
+    values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
+    return values
+
+
+def neutral_value(op: Op, tree: expr.Expr) -> expr.Value | None:
+    """The value of a tree on a missing spatial axis, letters being 0; None where scalars or a remainder decide it."""
+    letters = {name for name in expr.names(tree) if name not in symbol_kinds(op)}
+    try:
+        return expr.evaluate(tree, {**dict.fromkeys(letters, 0), **neutral_values(op)})
+    except (KeyError, expr.Inexact):
+        return None
+
+
+def neutral_on_missing_axes(op: Op, tree: expr.Expr, wanted: expr.Value) -> bool:
+    """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
+    return op.spatial_rank.min == op.spatial_rank.max or neutral_value(op, tree) == wanted
+
+
 class Expansion:
     """An operation's symbols and letters, with one of each per spatial axis where it is a vector."""
 
@@ -140,12 +167,25 @@ class Expansion:
         return {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} if suffix else {}
 
     def poly(self, tree: expr.Expr, suffix: str | None) -> Poly:
-        return polynomial(tree).substitute(self.sizes).substitute(self.renamed(suffix))
+        """An extent; on a spatial axis that a call does not have it is 1."""
+        plain = polynomial(tree).substitute(self.sizes).substitute(self.renamed(suffix))
+        return plain + self.correction(tree, suffix, 1)
+
+    def correction(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Poly:
+        """What makes an expression `wanted` on a missing axis, where its neutral values alone do not."""
+        if suffix is None or neutral_on_missing_axes(self.op, tree, wanted):
+            return ZERO
+        value = neutral_value(self.op, tree)
+        if not isinstance(value, int):
+            message = "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
+            raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
+        return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
 
     def affine(self, tree: expr.Expr, suffix: str | None, letters: Sequence[str], vectors: set[str]) -> Affine:
         found = affine(tree, letters).with_symbols(self.sizes).with_symbols(self.renamed(suffix))
         if suffix is None:
             return found
+        found = found + Affine.of({}, self.correction(tree, suffix, 0))
         return found.substitute({name: Affine.letter(f"{name}_{suffix}") for name in vectors})
 
     @property
@@ -160,7 +200,7 @@ class Expansion:
         (monomial, number) = factor.terms[0]
         least = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
         least.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
-        if any(least.get(name.split("_")[0], least.get(name, 0)) < 1 for name, _ in monomial):
+        if any(least.get(name, least.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
             return None
         return number > 0
 
@@ -275,8 +315,21 @@ class _Derivation:
 
     def access(self, read: Read) -> Access:
         expansion = self.expansion
-        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters)
+        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(self.ones)
+        if len(raw.ways) > 1:
+            self.stays_inside(raw)
         return _merged(raw, self.ones)
+
+    def stays_inside(self, accessed: Access) -> None:
+        """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
+        walked = []
+        for axes in accessed.ways:
+            radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
+            if None in radix:
+                raise self.fail(f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no single bound would be safe")
+            walked.append(sorted(letter for letters in radix for letter in letters or ()))
+        if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
+            raise self.fail(f"the arrangements of '{accessed.tensor}' do not walk the same elements")
 
     def fail(self, message: str) -> SpecInvalid:
         return SpecInvalid([Problem(self.mark, "semantics-unsolvable", message)])
@@ -317,7 +370,9 @@ class _Derivation:
             used.add(solves[position])
         best: tuple[int, int, int] | None = None
         choice: tuple[str | None, str | None] = (None, None)
-        reductions = [letter for letter in free if letter not in used]
+        # A letter that an equation ties to another one moves both, so it is never a contiguous walk.
+        tied = {letter for axis in general.values() for letter in axis.index.letters}
+        reductions = [letter for letter in free if letter not in tied]
         candidates = [(position, solves.get(position, position), True) for position, _ in outputs]
         candidates += [(letter, letter, False) for letter in reductions]
         for order, (name, letter, is_output) in enumerate(candidates):

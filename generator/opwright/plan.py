@@ -6,6 +6,7 @@ validators follow these steps; the interpreter does not, and so can be held agai
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Union
 
@@ -130,7 +131,7 @@ def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
     return None
 
 
-def _bind(tensor: Tensor, known: set[str], stated: bool) -> tuple[Bind, set[str]]:
+def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool) -> tuple[Bind, set[str]]:
     ways = []
     learned: set[str] = set()
     for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
@@ -141,7 +142,7 @@ def _bind(tensor: Tensor, known: set[str], stated: bool) -> tuple[Bind, set[str]
                 axes.append(AxisBinding(axis, extent, True))
                 continue
             solved = _solve(extent.tree, here)
-            if solved is None:
+            if solved is None or solved[0] not in sizes:
                 message = f"the extent of axis {axis} of '{tensor.name}' cannot be solved for a single unknown size"
                 raise SpecInvalid([Problem(extent.at, "extent-unsolvable", message)])
             axes.append(AxisBinding(axis, extent, False, *solved))
@@ -169,6 +170,7 @@ def plan(op: Op) -> tuple[Step, ...]:
             known.add(symbol_of(attribute))
 
     dims = {dim.symbol: (role, dim) for role, dim in op.dims.items()}
+    all_sizes = frozenset(dims)
     lets = dict(op.lets)
     constraints = list(op.constraints)
 
@@ -195,7 +197,10 @@ def plan(op: Op) -> tuple[Step, ...]:
     bindings = [(tensor, False) for tensor in op.data_inputs]
     bindings += [(tensor, True) for tensor in op.outputs if op.stated_by(tensor)]
     for tensor, stated in bindings:
-        step, learned = _bind(tensor, known, stated)
+        step, learned = _bind(tensor, known, all_sizes, stated)
+        for symbol in learned & lets.keys():
+            message = f"'{tensor.name}' tells '{symbol}' already; make the formula in shape a constraint instead"
+            raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
         steps.append(step)
         known |= learned
         settle()

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .expr import Binary, Expr, Name, Number, Unary
+from .expr import INT64_MAX, Binary, Expr, Name, Number, Unary
+
+MAX_TERMS = 100
 
 Monomial = tuple[tuple[str, int], ...]
 
@@ -26,6 +28,8 @@ class Poly:
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Poly:
+        if len(terms) > MAX_TERMS or any(abs(factor) > INT64_MAX for factor in terms.values()):
+            raise NotPolynomial(f"multiplied out it has more than {MAX_TERMS} terms, or a factor beyond 64 bits")
         return Poly(tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor)))
 
     @staticmethod
@@ -34,7 +38,7 @@ class Poly:
 
     @staticmethod
     def symbol(name: str) -> Poly:
-        return Poly.of({((name, 1),): 1})
+        return Poly(((((name, 1),), 1),))
 
     def __add__(self, other: Poly) -> Poly:
         terms = dict(self.terms)
@@ -77,6 +81,8 @@ class Poly:
         return frozenset(name for monomial, _ in self.terms for name, _ in monomial)
 
     def substitute(self, values: Mapping[str, Poly]) -> Poly:
+        if not values or self.symbols.isdisjoint(values):
+            return self
         total = Poly()
         for monomial, factor in self.terms:
             product = Poly.number(factor)

@@ -58,16 +58,8 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
             return f"rules.{node.function}_div({visit(division.left, 0, entry)}, {visit(division.right, 0, entry)})"
         return f"{node.function}({', '.join(visit(argument, 0, entry) for argument in node.arguments)})"
 
-    free = _names_outside_reductions(tree)
+    free = expr.loose_names(tree)
     return comprehension(tree, wrap) if free & vectors else visit(tree, 0, False)
-
-
-def _names_outside_reductions(tree: Expr) -> frozenset[str]:
-    if isinstance(tree, Name):
-        return frozenset({tree.id})
-    if isinstance(tree, Call) and tree.function in expr.REDUCTIONS:
-        return frozenset()
-    return frozenset().union(*(_names_outside_reductions(child) for child in expr.children(tree)))
 
 
 def c_real(

@@ -26,7 +26,9 @@ MAX_ITEMS = 200
 C_WORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm main NULL "
-    "EOF INFINITY NAN INT64_MAX INT64_MIN bool true false complex imaginary linux unix errno signgam".split()
+    "EOF INFINITY NAN INT64_MAX INT64_MIN bool true false complex imaginary linux unix errno signgam assert stdin stdout "
+    "stderr FILE BUFSIZ int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t intptr_t "
+    "uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local alignas alignof".split()
 )
 RESERVED = C_WORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
 RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})
@@ -37,6 +39,23 @@ class Problems(list[Problem]):
 
     def note(self, mark: Mark, rule: str, message: str) -> None:
         self.append(Problem(mark, rule, message))
+
+
+class Spelled(str):
+    """A text of a spec that knows where it stands; in every other way a plain str."""
+
+    at: Mark
+
+
+def spelled(text: str, at: Mark) -> Spelled:
+    result = Spelled(text)
+    result.at = at
+    return result
+
+
+def place(text: str | None, otherwise: Mark) -> Mark:
+    """Where a text of a spec stands; a text that came from elsewhere stands at `otherwise`."""
+    return text.at if isinstance(text, Spelled) else otherwise
 
 
 class Kind(Protocol):
@@ -77,7 +96,7 @@ class Text:
         if not text.isprintable():
             problems.note(mark_of(node, file), "text-printable", "a text may hold printable characters only")
             return ""
-        return text
+        return spelled(text, mark_of(node, file))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": ["string", "number", "boolean"]}
@@ -100,7 +119,7 @@ class Word:
             problems.note(mark, "name", f"{text[:70]!r} is not {self.what} (it must match {self.pattern}, 64 at most)")
         elif self.identifier and (text in RESERVED or text in expr.FUNCTIONS or text in RESERVED_BY_CALL):
             problems.note(mark, "name-reserved", f"'{text}' is a reserved word of C, of Python or of the package")
-        return text
+        return spelled(text, mark)
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string", "pattern": f"^(?:{self.pattern})$", "maxLength": 64}
@@ -118,7 +137,7 @@ class OneOf:
             hint = suggestion(text, self.words)
             problems.note(mark_of(node, file), "value", f"{text[:70]!r} is none of {', '.join(self.words)}{hint}")
             return self.words[0]
-        return text or self.words[0]
+        return spelled(text or self.words[0], mark_of(node, file))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"enum": list(self.words)}
@@ -133,7 +152,7 @@ class Integer:
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> int:
         text = _scalar(node, file, problems, "an integer")
-        if text is None or not re.fullmatch(r"-?\d{1,19}", text):
+        if text is None or not re.fullmatch(r"-?[0-9]{1,19}", text):
             if text is not None:
                 problems.note(mark_of(node, file), "kind", f"expected an integer but found {text[:40]!r}")
             return max(self.least, 0)
@@ -175,10 +194,10 @@ class Formula:
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> Located:
         text = _scalar(node, file, problems, "an expression") or "0"
-        mark = mark_of(node, file)
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
+        mark = mark_of(node, file).moved(int(quoted))
         try:
-            return Located(expr.parse(text, mark.moved(1) if quoted else mark), text, mark)
+            return Located(expr.parse(text, mark), text, mark)
         except SpecInvalid as invalid:
             problems.extend(invalid.problems)
             return Located(expr.Number(0), "0", mark)
@@ -196,6 +215,7 @@ class Assignment:
     value: expr.Expr
     text: str = dataclasses.field(compare=False)
     at: Mark = dataclasses.field(compare=False, repr=False)
+    value_at: Mark = dataclasses.field(default=Mark(), compare=False, repr=False)
 
 
 _ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\bmax)=(?!=)\s*(?P<value>.+)")
@@ -211,20 +231,21 @@ class Statement:
             return None
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
         mark = mark_of(node, file).moved(int(quoted))
-        found = _ASSIGNMENT.fullmatch(text)
+        found = _ASSIGNMENT.fullmatch(text) if len(text) <= 2 * expr.MAX_LENGTH else None
         if not found:
             problems.note(mark, "semantics-form", "expected out[...] += value, or out[...] max= value")
             return None
         try:
             target = expr.parse(found["target"], mark)
-            value = expr.parse(found["value"], mark.moved(found.start("value")))
+            value_at = mark.moved(found.start("value"))
+            value = expr.parse(found["value"], value_at)
         except SpecInvalid as invalid:
             problems.extend(invalid.problems)
             return None
         if not isinstance(target, expr.Read):
             problems.note(mark, "semantics-form", "the left side must be an output with its indices")
             return None
-        return Assignment(target, "sum" if found["op"] == "+" else "max", value, text, mark)
+        return Assignment(target, "sum" if found["op"] == "+" else "max", value, text, mark, value_at)
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string", "maxLength": 2 * expr.MAX_LENGTH}
@@ -261,7 +282,7 @@ class MapOf:
         for key_node, child in entries(node, file, problems):
             key = self.key.decode(key_node, file, problems)
             if key in result:
-                problems.note(mark_of(key_node, file), "duplicate-key", f"'{key}' stands here twice")
+                problems.note(mark_of(key_node, file), "duplicate-key", f"{key[:70]!r} stands here twice")
             result[key] = self.item.decode(child, file, problems)
         return result
 
@@ -328,7 +349,7 @@ class Struct:
             name = _scalar(key_node, file, problems, "a key") or ""
             mark = mark_of(key_node, file)
             if name in seen:
-                problems.note(mark, "duplicate-key", f"'{name}' stands here twice")
+                problems.note(mark, "duplicate-key", f"{name[:70]!r} stands here twice")
             elif name not in keys:
                 problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{suggestion(name, keys)}")
             else:

@@ -40,7 +40,9 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.mark}: {self.rule}: {self.message}"
+        text = f"{self.mark}: {self.rule}: {self.message}"
+        # Spec text stands in messages; a terminal must not obey it.
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class SpecInvalid(Exception):
@@ -53,5 +55,6 @@ class SpecInvalid(Exception):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'strides'?)`, or nothing where no known word is close."""
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return f" (did you mean '{near[0]}'?)" if near else ""
+    folded = {other.lower(): other for other in sorted(known)}
+    near = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    return f" (did you mean '{folded[near[0]]}'?)" if near else ""

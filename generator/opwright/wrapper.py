@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import bounds, expr
-from .kernel import size_fields
+from .kernel import size_fields, uses_absent
 from .model import Attribute, Let, Op, Tensor
+from .nest import ABSENT
 from .plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan, spatial, symbol_kinds, symbol_of
 from .printing import python
 from .source import Mark
@@ -51,7 +52,7 @@ class Wrapper:
     layouts: dict[str, dict[str, tuple[str, ...]]]
     rows: tuple[dict[str, str], ...]
     classes: tuple[tuple[str, str | None], ...]
-    values: tuple[str, ...]
+    values: dict[str, str]
     named: dict[str, str]
     output_axes: str
     output_layout: str
@@ -282,7 +283,7 @@ def wrapper(op: Op) -> Wrapper:
         classes=tuple(
             (group.name or "", python(group.when.tree, writer.vectors) if group.when else None) for group in op.classes
         ),
-        values=tuple(kinds),
+        values={symbol: symbol for symbol in kinds} | ({ABSENT: "(0,) * rank"} if uses_absent(op) else {}),
         named=_named(op),
         output_axes=_output_axes(op, writer),
         output_layout=writer.axes_text(op.output),

@@ -79,7 +79,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         lambda a: a.max(0),
     ),
     "Interleave": (
-        "dims: {rows: {symbol: M, min: 0}, columns: {symbol: N, min: 0}, all: {symbol: Q, min: 0}}\n"
+        "dims: {rows: {symbol: M, min: 0}, columns: {symbol: N, min: 0}, cells: {symbol: Q, min: 0}}\n"
         "inputs: [{name: a, dims: {M: M, N: N}}]\noutputs: [{name: b, dims: {Q: Q}}]\nshape: {Q: M * N}\n"
         + F32
         + "semantics: {ranges: {m: M, n: N}, reduce: 'b[n * M + m] += a[m, n]'}\n",
@@ -88,7 +88,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         lambda a: a.T.reshape(-1),
     ),
     "Diagonals": (
-        "dims: {rows: {symbol: M, min: 1}, columns: {symbol: N, min: 1}, all: {symbol: Q, min: 1}}\n"
+        "dims: {rows: {symbol: M, min: 1}, columns: {symbol: N, min: 1}, cells: {symbol: Q, min: 1}}\n"
         "inputs: [{name: a, dims: {M: M, N: N}}]\noutputs: [{name: b, dims: {Q: Q}}]\nshape: {Q: M + N - 1}\n"
         + F32
         + "semantics: {ranges: {m: M, n: N}, reduce: 'b[n - m + M - 1] += a[m, n]'}\n",
@@ -97,9 +97,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         lambda a: np.array([np.trace(a, k) for k in range(-4, 7)]),
     ),
     "PixelShuffle": (
-        "dims: {batch: {symbol: N, min: 0}, channels: {symbol: C, min: 0}, src_spatial: {symbol: I, per_axis: true, min: 1},"
-        " dst_spatial: {symbol: O, per_axis: true, min: 1}, block: {symbol: B, per_axis: true, min: 1}}\n"
-        "spatial_rank: {min: 1, max: 1}\n"
+        "dims: {batch: {symbol: N, min: 0}, channels: {symbol: C, min: 0}, rows: {symbol: I, min: 1},"
+        " cells: {symbol: O, min: 1}, block: {symbol: B, min: 1}}\n"
         "inputs: [{name: a, dims: {N: N, X: I, R: B, C: C}}]\noutputs: [{name: b, dims: {N: N, X: O, C: C}}]\n"
         "shape: {O: I * B}\n"
         + F32

@@ -193,8 +193,9 @@ def integers(
 
 
 def real(name: str, value: object) -> float:
-    """A real number."""
-    return real_scalar(name, value)
+    """A real number, rounded to f32; what is too large becomes infinite."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(real_scalar(name, value)))
 
 
 def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None]) -> int:

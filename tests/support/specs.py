@@ -1,0 +1,119 @@
+"""Specs for tests: the real folder as texts, edits of them, and small operations of other families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from opwright.load import load_texts
+from opwright.source import Problem, SpecInvalid
+
+FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph"
+
+
+def real_texts() -> dict[str, str]:
+    """The six operations with what they share, by file name."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def edited(name: str, old: str, new: str) -> dict[str, str]:
+    """The real texts with the first `old` of one file replaced, which must be there."""
+    texts = real_texts()
+    assert old in texts[name], f"{name} does not hold {old!r}"
+    return {**texts, name: texts[name].replace(old, new, 1)}
+
+
+def problems_of(texts: Mapping[str, str]) -> tuple[Problem, ...]:
+    """What is wrong with a set of texts; nothing for a set that loads."""
+    try:
+        load_texts(dict(texts))
+    except SpecInvalid as invalid:
+        return invalid.problems
+    return ()
+
+
+MATRIX_PRODUCT = """\
+op: MatMul
+revision: 1
+summary: A product of two matrices.
+dims: {rows: M, columns: N, depth: K}
+inputs:
+  - {name: a, dims: {M: M, K: K}}
+  - {name: b, dims: {K: K, N: N}}
+outputs:
+  - {name: c, dims: {M: M, N: N}}
+dtypes:
+  - {a: f32, b: f32, c: f32, accumulate: f32}
+semantics:
+  ranges: {m: M, n: N, k: K}
+  reduce: c[m, n] += a[m, k] * b[k, n]
+"""
+
+AVERAGE_POOL = """\
+op: AvgPool
+revision: 1
+summary: The mean of every window.
+spatial_rank: {min: 1, max: 3}
+dims:
+  batch: N
+  channels: C
+  src_spatial: {symbol: I, per_axis: true}
+  dst_spatial: {symbol: O, per_axis: true}
+attributes:
+  - {name: strides, symbol: S, type: "s64[]", required: true, length: spatial, min: 1, neutral: 1}
+  - {name: kernel, symbol: K, type: "s64[]", required: true, length: spatial, min: 1, neutral: 1}
+  - {name: pads_begin, symbol: PB, type: "s64[]", default: "0", length: spatial, min: 0, neutral: 0}
+  - {name: data_format, type: string, default: NCX, values: [NCX, NXC]}
+layouts:
+  data_format: {NCX: [N, C, X], NXC: [N, X, C]}
+inputs:
+  - {name: src, layout: data_format, dims: {N: N, C: C, X: I}}
+outputs:
+  - {name: dst, layout: data_format, dims: {N: N, C: C, X: O}}
+dtypes:
+  - {src: f32, dst: f32, accumulate: f32}
+  - {src: bf16, dst: bf16, accumulate: f32}
+shape:
+  O: floor((I + PB - K) / S) + 1
+semantics:
+  ranges: {n: N, c: C, i: O, k: K}
+  reduce: dst[n, c, i] += src[n, c, i * S + k - PB]
+  finish: dst[n, c, x] / max(count, 1)
+"""
+
+MAX_POOL = (
+    AVERAGE_POOL.replace("AvgPool", "MaxPool")
+    .replace("mean", "maximum")
+    .replace("+= src", "max= src")
+    .replace("  finish: dst[n, c, x] / max(count, 1)\n", "  init: -inf\n")
+)
+
+SCALE = """\
+op: Scale
+revision: 1
+summary: Every row is multiplied by a factor of the call and one of its column.
+dims: {rows: M, columns: N}
+attributes:
+  - {name: alpha, type: f32, default: "0.5"}
+inputs:
+  - {name: src, dims: {M: M, N: N}}
+  - {name: factor, optional: true, dims: {N: N}}
+outputs:
+  - {name: dst, dims: {M: M, N: N}}
+dtypes:
+  - {src: f32, factor: f32, dst: f32, accumulate: f64}
+constraints:
+  - {id: alpha-is-positive, expr: alpha > 0, say: alpha is greater than 0, argument: alpha}
+semantics:
+  ranges: {m: M, n: N}
+  where: [m <= n]
+  reduce: dst[m, n] += src[m, n] * alpha
+  finish: dst[m, n] + factor[n] * 0.5
+"""
+
+OTHERS = {
+    "mat_mul.yaml": MATRIX_PRODUCT,
+    "avg_pool.yaml": AVERAGE_POOL,
+    "max_pool.yaml": MAX_POOL,
+    "scale.yaml": SCALE,
+}
