@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from . import __version__, schema
+from .audit import command as audit
 from .generate import generated
 from .model import Common, Op, Sources
 from .project import COMMAND, Project, find
@@ -95,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
         "opwright schema > spec.schema.json   # then point the editor's YAML support at it",
     )
     made.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), default="op", help="the kind of file (default: op)")
+
+    audit.add(command)
     return parser
 
 

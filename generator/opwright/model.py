@@ -34,7 +34,7 @@ OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifi
 SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
 AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
 VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
-FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_]+|\*))*", "a path of fields, such as attributes.strides.min")
+FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
 
 DTYPES = ("f32", "bf16", "f16", "s32")
 ACCUMULATORS = ("f32", "f64")
