@@ -32,7 +32,7 @@ TITLE = re.compile(r"[A-Z][A-Za-z0-9]{2,60}")
 SENTENCE = re.compile(r"(?:\W{0,4})([A-Z][A-Za-z0-9]{2,60})(?= operation\b|\W*$)")
 
 
-class UnknownOperation(Exception):
+class UnknownOperationError(Exception):
     """A page whose operation has no spec; the message says what to do."""
 
 
@@ -44,10 +44,14 @@ def add(command: Callable[..., argparse.ArgumentParser]) -> None:
         "Compare published pages of operations with their specs, field by field.",
         "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell",
     )
-    made.add_argument("pages", metavar="PAGE", nargs="+", type=Path, help="scraped text, reStructuredText, Markdown or HTML")
+    made.add_argument(
+        "pages", metavar="PAGE", nargs="+", type=Path, help="scraped text, reStructuredText, Markdown or HTML"
+    )
     made.add_argument("--op", help="the operation that the pages are of (default: as their titles say)")
     made.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
-    made.add_argument("--fail-on", choices=tuple(THRESHOLDS), default="contradiction", help="what makes the exit code 1")
+    made.add_argument(
+        "--fail-on", choices=tuple(THRESHOLDS), default="contradiction", help="what makes the exit code 1"
+    )
     made.add_argument("--all", action="store_true", help="list the fields that agree too")
     made.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
 
@@ -55,7 +59,7 @@ def add(command: Callable[..., argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     """The command's work; its exit code."""
     from .compare import audit
-    from .forms import PageUnreadable, read_page
+    from .forms import PageError, read_page
 
     project = find(options.spec)
     library = load(project.spec, project.root)
@@ -66,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
             page = read_page(path)
             op = operation(page, library, options.op)
             done.append(Audited(page, op.op, audit(op, page)))
-        except (PageUnreadable, UnknownOperation) as error:
+        except (PageError, UnknownOperationError) as error:
             print(error, file=sys.stderr)
             failed = True
     _show(done, options)
@@ -95,11 +99,11 @@ def operation(page: Page, library: Library, name: str | None = None) -> Op:
         if title in known:
             return known[title]
     if name:
-        raise UnknownOperation(f"there is no operation '{name}'{suggestion(name, known)}")
+        raise UnknownOperationError(f"there is no operation '{name}'{suggestion(name, known)}")
     if not titles:
-        raise UnknownOperation(f"{page.file}: this page has no title; name its operation with --op")
+        raise UnknownOperationError(f"{page.file}: this page has no title; name its operation with --op")
     hint = suggestion(titles[0], known)
-    raise UnknownOperation(f"{page.file}: there is no spec of '{titles[0]}'{hint}; --op names another operation")
+    raise UnknownOperationError(f"{page.file}: there is no spec of '{titles[0]}'{hint}; --op names another operation")
 
 
 def _titles(page: Page) -> list[str]:

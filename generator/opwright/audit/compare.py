@@ -83,17 +83,18 @@ def attributes(op: Op, page: Page) -> Iterator[Finding]:
     found = identify(said.rows, op)
     for row, attribute, how in found:
         if attribute is None:
-            known = suggestion(row.name, [str(a.name) for a in op.attributes])
-            yield Finding(
-                "contradiction", f"attributes.{row.name or '?'}", f"an attribute {row.name or 'without a name'}",
-                f"no such attribute{known}", row.at, op.at.key("attributes"), how, (row.name,),
-            )  # fmt: skip
+            hint = suggestion(row.name, [str(a.name) for a in op.attributes])
+            name, at = row.name or f"row {row.number + 1}", op.at.key("attributes")
+            path = f"attributes.{row.name or row.number + 1}"
+            yield Finding("contradiction", path, name, f"no such attribute{hint}", row.at, at, how, (row.name,))
         else:
             yield _named(f"attributes.{attribute.name}", row, attribute.at, str(attribute.name), how)
             yield from _facts(row, attribute)
     for attribute in op.attributes:
         if all(attribute is not other for _, other, _ in found):
-            yield _missing(f"attributes.{attribute.name}", bool(attribute.required), page, attribute.at, bool(said.rows))
+            yield _missing(
+                f"attributes.{attribute.name}", bool(attribute.required), page, attribute.at, bool(said.rows)
+            )
 
 
 def _headers(field: str, said: facts.Rows, spec_at: Mark) -> Iterator[Finding]:
@@ -111,7 +112,9 @@ def _named(field: str, row: facts.Row, spec_at: Mark, name: str, how: str) -> Fi
 def _missing(field: str, required: bool, page: Page, spec_at: Mark, listed: bool) -> Finding:
     """What the spec has and the page does not list: a contradiction where it makes the page's own calls illegal."""
     status = "contradiction" if required and listed else "silent"
-    return Finding(status, field, "", "required" if required else "optional", page.at, spec_at, "the page does not list it")
+    return Finding(
+        status, field, "", "required" if required else "optional", page.at, spec_at, "the page does not list it"
+    )
 
 
 def spec_facts(attribute: Attribute) -> dict[str, str | None]:
@@ -136,7 +139,13 @@ def _facts(row: facts.Row, attribute: Attribute) -> Iterator[Finding]:
         status = "lost" if lost else "silent" if page is None else "contradiction" if words else "agree"
         at = row.cells[columns[-1]].at if not lost else row.at
         yield Finding(
-            status, f"attributes.{attribute.name}.{field}", page or "", spec or "", at, attribute.at.key(field), words=words
+            status,
+            f"attributes.{attribute.name}.{field}",
+            page or "",
+            spec or "",
+            at,
+            attribute.at.key(field),
+            words=words,
         )
 
 
@@ -157,10 +166,10 @@ def arguments(op: Op, page: Page) -> Iterator[Finding]:
             index = _index_of(row, tensors)
             if index is None:
                 listed = suggestion(row.name, [tensor.name for tensor in tensors])
+                name = row.name or str(row.number)
                 yield Finding(
-                    "contradiction", f"{side}.{row.name or row.number}", f"{row.cells['index'].text} {row.name}".strip(),
-                    f"no such tensor{listed}", row.at, op.at.key(side),
-                )  # fmt: skip
+                    "contradiction", f"{side}.{name}", name, f"no such tensor{listed}", row.at, op.at.key(side)
+                )
             else:
                 seen.add(index)
                 yield from _argument(f"{side}.{tensors[index].name}", row, index, tensors[index])
@@ -179,11 +188,16 @@ def _index_of(row: facts.Row, tensors: Sequence[Tensor]) -> int | None:
 
 
 def _argument(field: str, row: facts.Row, index: int, tensor: Tensor) -> Iterator[Finding]:
-    yield _named(field, row, tensor.at.key("name"), tensor.name, "" if row.name else f"the name is lost; taken by its index {index}")
-    said = (("index", str(index), tensor.at), ("optional", "optional" if tensor.optional else "required", tensor.at.key("optional")))
+    how = "" if row.name else f"the name is lost; taken by its index {index}"
+    yield _named(field, row, tensor.at.key("name"), tensor.name, how)
+    said = (
+        ("index", str(index), tensor.at),
+        ("optional", "optional" if tensor.optional else "required", tensor.at.key("optional")),
+    )
     for column, spec, at in said:
         cell = row.cells[column]
-        status = "lost" if cell.lost else "agree" if cell.text.casefold() == spec else "contradiction"
+        told = {"true": "required", "false": "optional"}.get(facts.YES.get(cell.text.casefold(), ""), cell.text)
+        status = "lost" if cell.lost else "agree" if told == spec else "contradiction"
         yield Finding(status, f"{field}.{column}", cell.text, spec, cell.at, at, words=(cell.text,))
 
 
@@ -203,14 +217,14 @@ def _arrangements(field: str, op: Op, tensor: Tensor, layout: str, page: Page) -
     for shape in shapes:
         if shape.word not in legal:
             at = op.attribute(layout).at.key("values")
-            yield Finding(
-                "contradiction", f"attributes.{layout}.values", f"a shape for {shape.word}", " ".join(legal), shape.at, at,
-                words=(shape.word,),
-            )  # fmt: skip
+            path, said, words = f"attributes.{layout}.values", f"a shape for {shape.word}", (shape.word,)
+            yield Finding("contradiction", path, said, " ".join(legal), shape.at, at, words=words)
     for name, arrangement in tensor.arrangements.items():
         spec = {word: [arrangement.dims[axis] for axis in orders[word]] for word in legal}
         differ = [
-            s for s in known if s.extents and [_extent(part, op) for part in s.extents] != [e.tree for e in spec[s.word]]
+            s
+            for s in known
+            if s.extents and [_extent(part, op) for part in s.extents] != [e.tree for e in spec[s.word]]
         ]
         lost = {shape.word for shape in known if shape.extents is None}
         status = "contradiction" if differ else "lost" if lost else "agree" if known else "silent"
@@ -248,15 +262,26 @@ def divisions(op: Op, page: Page) -> Iterator[Finding]:
             for constraint in op.constraints:
                 if constraint.argument == divisor and constraint.expr and constraint.expr.text.endswith("== 0"):
                     field = f"constraints.{constraint.id}"
-                    yield Finding("lost", field, f"\u2026 divisible by {divisor}", constraint.expr.text, at, constraint.at)
+                    yield Finding(
+                        "lost", field, f"\u2026 divisible by {divisor}", constraint.expr.text, at, constraint.at
+                    )
         for name in names:
             constraint_found = held.get(_extent(f"{name} % {divisor} == 0", op))  # type: ignore[arg-type]
             said = f"{name} divisible by {divisor}"
             if constraint_found is None:
-                yield Finding("contradiction", f"constraints.{name}", said, "no such constraint", at, op.at.key("constraints"))
+                yield Finding(
+                    "contradiction", f"constraints.{name}", said, "no such constraint", at, op.at.key("constraints")
+                )
             else:
                 field = f"constraints.{constraint_found.id}"
-                yield Finding("agree", field, said, constraint_found.expr.text if constraint_found.expr else "", at, constraint_found.at)
+                yield Finding(
+                    "agree",
+                    field,
+                    said,
+                    constraint_found.expr.text if constraint_found.expr else "",
+                    at,
+                    constraint_found.at,
+                )
 
 
 def dtypes(op: Op, page: Page) -> Iterator[Finding]:
@@ -269,46 +294,80 @@ def dtypes(op: Op, page: Page) -> Iterator[Finding]:
         header = [cell.text.casefold() for cell in table.header]
         if "" in header or not header:
             said = " | ".join(cell.text or "\u2026" for cell in table.header)
-            yield Finding("lost", "dtypes", f"header: {said}", " | ".join(order), table.at, at, "the columns are taken in the spec's order")
+            yield Finding(
+                "lost",
+                "dtypes",
+                f"header: {said}",
+                " | ".join(order),
+                table.at,
+                at,
+                "the columns are taken in the spec's order",
+            )
         for name in header:
             if name and name not in tensors:
-                yield Finding("contradiction", "dtypes", f"a column {name}", " | ".join(order), table.at, at, words=(name,))
+                yield Finding(
+                    "contradiction", "dtypes", f"a column {name}", " | ".join(order), table.at, at, words=(name,)
+                )
     said_rows = facts.dtype_rows(page)
-    for said in said_rows:
-        yield from _dtype_row(said, rows, order, at)
+    for found in said_rows:
+        yield from _dtype_row(found, rows, order, at)
     for row in rows:
-        if said_rows and not any(said.dtypes[0] == row[order[0]] for said in said_rows):
-            yield Finding("silent", f"dtypes.{row[order[0]]}", "", " | ".join(row.values()), page.at, at, "the page has no such row")
+        if said_rows and not any(found.dtypes[0] == row[order[0]] for found in said_rows):
+            yield Finding(
+                "silent",
+                f"dtypes.{row[order[0]]}",
+                "",
+                " | ".join(row.values()),
+                page.at,
+                at,
+                "the page has no such row",
+            )
 
 
-def _dtype_row(said: facts.DtypeRow, rows: Sequence[dict[str, str]], order: Sequence[str], at: Mark) -> Iterator[Finding]:
-    names = said.header if set(said.header) == set(order) else tuple(order)
+def _dtype_row(
+    said: facts.DtypeRow, rows: Sequence[dict[str, str]], order: Sequence[str], at: Mark
+) -> Iterator[Finding]:
+    named = len(said.header) == len(set(said.header)) and set(said.header) <= set(order)
+    names = said.header if named and said.header else tuple(order)
     field, text = f"dtypes.{said.dtypes[0]}", " | ".join(said.dtypes)
     note = "" if said.inside else "the row stands outside the table"
-    if len(said.dtypes) != len(order):
-        status = "contradiction" if len(said.dtypes) > len(order) else "lost"
-        yield Finding(status, field, text, f"{len(order)} tensors: {', '.join(order)}", said.at, at, note, said.dtypes)
+    if len(said.dtypes) != len(names):
+        status = "contradiction" if len(said.dtypes) > len(names) else "lost"
+        yield Finding(status, field, text, f"{len(names)} tensors: {', '.join(names)}", said.at, at, note, said.dtypes)
         return
-    found = dict(zip(names, said.dtypes, strict=True))
-    row = next((row for row in rows if row[order[0]] == found[order[0]]), None)
+    told = dict(zip(names, said.dtypes, strict=True))
+    row = next((row for row in rows if row[names[0]] == told[names[0]]), None)
     if row is None:
-        spec = ", ".join(row[order[0]] for row in rows)
-        yield Finding("contradiction", "dtypes", text, f"rows for {spec}", said.at, at, note, said.dtypes)
+        known = ", ".join(row[order[0]] for row in rows)
+        yield Finding("contradiction", "dtypes", text, f"rows for {known}", said.at, at, note, said.dtypes)
         return
-    different = [name for name in order if found[name] != row[name]]
+    different = [name for name in names if told[name] != row[name]]
     if not different:
         yield Finding("agree", field, text, " | ".join(row[name] for name in names), said.at, at, note)
     for name in different:
-        yield Finding("contradiction", f"{field}.{name}", found[name], row[name], said.at, at, note, (found[name],))
+        yield Finding("contradiction", f"{field}.{name}", told[name], row[name], said.at, at, note, (told[name],))
+    for name in order:
+        if name not in names:
+            yield Finding("silent", f"{field}.{name}", "", row[name], said.at, at, "the page has no such column")
 
 
 def prose(op: Op, page: Page) -> Iterator[Finding]:
     """Formulas that the page lost: in its sentences, and in tables that are neither of attributes nor of arguments."""
     for text in facts.gaps(page):
         if not facts.SHAPE.search(text.text) and text.holes:
-            words = [w for a in op.attributes for v in a.values or () for w in [v.value] if re.search(rf"\b{w}\b", text.text)]
+            words = [
+                w for a in op.attributes for v in a.values or () for w in [v.value] if re.search(rf"\b{w}\b", text.text)
+            ]
             field = f"padding.{words[0]}" if len(words) == 1 else "text"
-            yield Finding("lost", field, text.text[:160], "", text.at, op.at.key("padding" if words else "summary"), _counted(text.holes))
+            yield Finding(
+                "lost",
+                field,
+                text.text[:160],
+                "",
+                text.at,
+                op.at.key("padding" if words else "summary"),
+                _counted(text.holes),
+            )
     for table in facts.other_tables(page):
         for row in table.rows:
             empty = sum(cell.lost for cell in row)

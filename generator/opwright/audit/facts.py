@@ -12,15 +12,18 @@ from dataclasses import dataclass
 
 from ..source import Mark
 from .kinds import ARGUMENTS, ATTRIBUTES, OPTIONAL, align, columns_of, dtype_words, header_is_whole, kind_of
-from .page import HOLE, Cell, Page, Table, Text
+from .page import Cell, Page, Table, Text
 
-DEFAULT = re.compile(r"(\S{1,60}?),? ?\(default\)|(\S{1,60}) by default|default(?: value)?(?: is|:| =)? (\w{1,60})", re.IGNORECASE)
+DEFAULT = re.compile(
+    r"(\S{1,60}?),? ?\(default\)|(\S{1,60}) by default|default(?: value)?(?: is|:| =)? (\w{1,60})", re.IGNORECASE
+)
 WORD = re.compile(r"[A-Za-z]\w*")
-NO_WORDS = frozenset({"default", "by", "or", "and"})
+NO_WORDS = frozenset("a an and any be by can default either is must of one or string the value values".split())
 NUMBERS = {"zeros": "0", "zero": "0", "ones": "1", "one": "1"}
-LEAST = (("non-negative", "0"), ("nonnegative", "0"), ("positive", "1"))
+LEAST = ((re.compile(r"non-?negative|>= ?0"), "0"), (re.compile(r"positive|>= ?1|> ?0"), "1"))
+ASIDE = re.compile(r"\([^()]{0,300}\)")
 YES = {"required": "true", "yes": "true", "optional": "false", "no": "false"}
-SHAPE = re.compile(r"(?:\(([^()]{1,300})\) ?)?(?:(%s) ?)?\bfor (\w{1,40})(?= format\b)" % HOLE)
+SHAPE = re.compile(r"(?:\(([^()]{1,300})\) ?)?\bfor (\w{1,40})(?= format\b)")
 DIVISIBLE = re.compile(r"([^.:]{0,200})\bmust (?:both )?be divisible by (\w+)")
 
 
@@ -93,7 +96,9 @@ def dtype_rows(page: Page) -> list[DtypeRow]:
     rows: list[DtypeRow] = []
     for table in dtype_tables(page):
         header = tuple(cell.text.casefold() for cell in table.header)
-        rows += [DtypeRow(tuple(c.text for c in row if not c.lost), header, row[0].at, True) for row in table.rows if row]
+        rows += [
+            DtypeRow(tuple(c.text for c in row if not c.lost), header, row[0].at, True) for row in table.rows if row
+        ]
     for text in page.texts:
         words = dtype_words(text.text)
         if len(words) > 1:
@@ -110,15 +115,20 @@ def attribute_facts(row: Row) -> dict[str, str | None]:
     word = next((word for word in said.split() if word), None)
     if word and not word.endswith("[]") and re.search(r"\blist\b|\bvector\b", given, re.IGNORECASE):
         word += "[]"
+    plainly = ASIDE.sub(" ", given)
     text = word == "string" or (word is None and not re.search(r"\b(list|value)\b", given))
     optional = OPTIONAL.fullmatch(row.cells["optional"].text)
     return {
         "type": word,
-        "min": None if text else next((least for mark, least in LEAST if mark in given.casefold()), None),
-        "values": (" ".join(w for w in WORD.findall(given) if w.casefold() not in NO_WORDS) or None) if text else None,
+        "min": None if text else next((least for mark, least in LEAST if mark.search(plainly.casefold())), None),
+        "values": _words(plainly) if text else None,
         "default": _default(given),
         "required": YES[optional[0].casefold()] if optional else None,
     }
+
+
+def _words(given: str) -> str | None:
+    return " ".join(word for word in WORD.findall(given) if word.casefold() not in NO_WORDS) or None
 
 
 def _default(given: str) -> str | None:
@@ -141,7 +151,7 @@ class Shape:
 def shapes(page: Page) -> list[Shape]:
     """Every `(a, b, c) for WORD format` of the page."""
     return [
-        Shape(found[3], tuple(part.strip() for part in found[1].split(",")) if found[1] else None, text.at)
+        Shape(found[2], tuple(part.strip() for part in found[1].split(",")) if found[1] else None, text.at)
         for text in page.texts
         for found in SHAPE.finditer(text.text)
     ]
@@ -162,5 +172,3 @@ def other_tables(page: Page) -> Iterator[Table]:
 def gaps(page: Page) -> Iterator[Text]:
     """The texts that lost formulas."""
     return (text for text in page.texts if text.holes)
-
-

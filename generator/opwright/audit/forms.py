@@ -1,6 +1,6 @@
 """From a file to a `Page`: the form is found out from the text, and the form's reader called.
 
-In: a path or a text of a stranger. Out: a Page, or PageUnreadable. Sizes are bounded; what a parser cannot digest
+In: a path or a text of a stranger. Out: a Page, or PageError. Sizes are bounded; what a parser cannot digest
 makes a poorer page, never a crash.
 """
 
@@ -18,7 +18,7 @@ MAX_LINES = 20_000
 HTML = re.compile(r"<!doctype html|<html[\s>]|<table[\s>]", re.IGNORECASE)
 
 
-class PageUnreadable(Exception):
+class PageError(Exception):
     """A page that cannot be read; the message says why."""
 
 
@@ -26,13 +26,13 @@ def read_page(path: Path) -> Page:
     """The page in a file."""
     try:
         if not path.is_file():
-            raise PageUnreadable(f"{path}: this is no regular file")
+            raise PageError(f"{path}: this is no regular file")
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise PageUnreadable(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+        raise PageError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
     if len(data) > MAX_BYTES:
-        raise PageUnreadable(f"{path}: a page has at most {MAX_BYTES} bytes")
+        raise PageError(f"{path}: a page has at most {MAX_BYTES} bytes")
     return read(data.decode("utf-8-sig", errors="replace"), path.as_posix())
 
 
@@ -40,7 +40,7 @@ def read(text: str, file: str) -> Page:
     """The page of a text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.count("\n") > MAX_LINES:
-        raise PageUnreadable(f"{file}: a page has at most {MAX_LINES} lines")
+        raise PageError(f"{file}: a page has at most {MAX_LINES} lines")
     original = Original(file, text)
     if HTML.search(text):
         return Page(file, "HTML", tuple(html.read(original)))
@@ -64,4 +64,6 @@ def form_of(lines: list[Line]) -> str:
         if markdown.SEPARATOR.fullmatch(line.text):
             return "markdown" if above.count("|") + 1 >= line.text.count("-|") else "scraped"
         above = line.text if line.text.strip() else above
-    return "rst" if any(rst.BORDER.fullmatch(line.text) or rst.RULE.fullmatch(line.text) for line in lines) else "markdown"
+    return (
+        "rst" if any(rst.BORDER.fullmatch(line.text) or rst.RULE.fullmatch(line.text) for line in lines) else "markdown"
+    )

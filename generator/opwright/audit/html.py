@@ -25,7 +25,9 @@ def read(original: Original) -> Iterator[Block]:
         if tag.name != "table":
             if said := _said(tag):
                 yield Text(said, place, tag.name in HEADINGS)
-        elif rows := [tuple(Cell(_said(cell), _place(cell, original)) for cell in row(["th", "td"])) for row in tag("tr")]:
+        elif rows := [
+            tuple(Cell(_said(cell), _place(cell, original)) for cell in row(["th", "td"])) for row in tag("tr")
+        ]:
             yield Table(rows[0], tuple(rows[1:]), place)
 
 

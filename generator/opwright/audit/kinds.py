@@ -79,7 +79,9 @@ def columns_of(table: Table, shape: Sequence[str]) -> Sequence[str]:
 def align(cells: Sequence[Cell], columns: Sequence[str]) -> dict[str, Cell]:
     """Each column's cell of a row. A cell that is lost without a trace is found out by what the others hold."""
     place = cells[0].at
-    if len(cells) == len(columns) and all(c.lost or _fit(c.text, column) > 0 for c, column in zip(cells, columns, strict=True)):
+    if len(cells) == len(columns) and all(
+        c.lost or _fit(c.text, column) > 0 for c, column in zip(cells, columns, strict=True)
+    ):
         return dict(zip(columns, cells, strict=True))
     found = [cell for cell in cells if not cell.lost][: len(columns)]
     best = max(itertools.combinations(columns, len(found)), key=lambda chosen: _fits(found, chosen))

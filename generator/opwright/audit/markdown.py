@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ def _apart(lines: list[Line]) -> Iterator[Line]:
 def _table(tokens: list[Token], offsets: list[int], original: Original) -> Table:
     rows: list[list[Cell]] = []
     offset = 0
-    for token, inner in zip(tokens, tokens[1:], strict=False):
+    for token, inner in itertools.pairwise(tokens):
         if token.type == "tr_open":
             offset = offsets[token.map[0]] if token.map else offset
             rows.append([])

@@ -38,7 +38,7 @@ MARKUP = tuple(
 def plain(text: str) -> str:
     """A text without its markup, on one line, safe to print."""
     for pattern, replacement in MARKUP:
-        text = pattern.sub(replacement, text[:MAX_TEXT])  # type: ignore[arg-type]
+        text = pattern.sub(replacement, text[:MAX_TEXT])
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(text.split())
 

@@ -16,7 +16,9 @@ GRID_LINE = re.compile(r"\s*[+|].*[+|]\s*")
 RULE = re.compile(r"\s*=+( +=+)+\s*")
 UNDERLINE = re.compile(r"([=\-~*#^\"'`+.:_])\1{2,}\s*")
 DIRECTIVE = re.compile(r"\s*\.\.(\s|$)|\s*:\w+:\s*$")
-NOTE = re.compile(r"\s*(\.\. (note|warning|important|attention|seealso|tip|hint)::|[@\\]note\b|\*\*Note\*\*)\s*", re.IGNORECASE)
+NOTE = re.compile(
+    r"\s*(\.\. (note|warning|important|attention|seealso|tip|hint)::|[@\\]note\b|\*\*Note\*\*)\s*", re.IGNORECASE
+)
 MAX_LINES = 1000
 MAX_AREA = 1_000_000
 

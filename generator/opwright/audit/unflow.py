@@ -58,7 +58,7 @@ def _lines(text: str) -> Iterator[Line]:
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Line]:
     """Running text, a line for each comment and note in it."""
     cuts = [start, *(found.start() for found in PART.finditer(text, start, end) if found.start() > start), end]
-    for here, there in zip(cuts, cuts[1:], strict=False):
+    for here, there in itertools.pairwise(cuts):
         if text[here:there].strip():
             yield from (Line(text[here:there].strip(), here), Line("", there))
 
@@ -85,9 +85,7 @@ def _grid(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line
             break
         between.append([pieces[n : n + columns] for n in range(1, len(pieces) - 1, columns + 1)])
         borders.append(following)
-    widths = [
-        max([3, *(len(row[n].text) for group in between for row in group)]) for n in range(columns)
-    ]
+    widths = [max([3, *(len(row[n].text) for group in between for row in group)]) for n in range(columns)]
     lines: list[Line] = []
     for border, group in zip(borders, [*between, []], strict=True):
         lines.append(Line("+" + "+".join(border[0][1] * (width + 2) for width in widths) + "+", border.start()))
@@ -100,14 +98,19 @@ def _grid(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line
 def _split(text: str, start: int, end: int) -> list[Piece]:
     """The stretches between the pipes that stand alone."""
     cuts = [start - 1, *(found.start() for found in re.compile(r"(?<!\S)\|(?!\S)").finditer(text, start, end)), end]
-    return [Piece(text[a + 1 : b].strip(), a + 1) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [Piece(text[a + 1 : b].strip(), a + 1) for a, b in itertools.pairwise(cuts)]
 
 
 def _simple(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line]]:
     """A simple table: three rules alike, but for the underline of a heading before the first."""
     rules = [found, *itertools.islice(re.compile(GROUP).finditer(text, found.end()), 2)]
     widths = [[len(group) for group in rule[0].split()] for rule in rules]
-    if len(rules) < 3 or widths[1] != widths[2] or widths[0][-len(widths[1]) :] != widths[1] or len(widths[1]) > MAX_COLUMNS:
+    if (
+        len(rules) < 3
+        or widths[1] != widths[2]
+        or widths[0][-len(widths[1]) :] != widths[1]
+        or len(widths[1]) > MAX_COLUMNS
+    ):
         return _heading(text, at, found, widths[0][0])
     start, lines = found.start(), list[Line]()
     if len(widths[0]) > len(widths[1]):
@@ -170,7 +173,9 @@ def _argument(row: Sequence[Piece]) -> list[Piece]:
     cells = {column: Piece("", row[0].offset) for column in kinds.ARGUMENTS}
     for unit in row:
         said = plain(unit.text)
-        cells[next(c for c in ("index", "optional", "name") if c == "name" or kinds.COLUMNS[c][0].fullmatch(said))] = unit
+        cells[next(c for c in ("index", "optional", "name") if c == "name" or kinds.COLUMNS[c][0].fullmatch(said))] = (
+            unit
+        )
     return list(cells.values())
 
 
@@ -178,7 +183,9 @@ def _attribute(row: Sequence[Piece]) -> list[Piece]:
     """name, description, type, values and optionality: the type is a known word, and splits what is free text."""
     *inner, optional = row
     named = bool(inner) and bool(kinds.NAME.fullmatch(plain(inner[0].text)))
-    typed = next((n for n, unit in enumerate(inner) if n >= named and kinds.TYPE.fullmatch(plain(unit.text))), len(inner))
+    typed = next(
+        (n for n, unit in enumerate(inner) if n >= named and kinds.TYPE.fullmatch(plain(unit.text))), len(inner)
+    )
     parts = (inner[:named], inner[named:typed], inner[typed : typed + 1], inner[typed + 1 :], [optional])
     return [Piece(" ".join(unit.text for unit in part), part[0].offset if part else row[0].offset) for part in parts]
 
