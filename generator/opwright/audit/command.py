@@ -111,5 +111,5 @@ def _titles(page: Page) -> list[str]:
     texts = list(page.texts)
     lines = [text.text for text in texts if TITLE.fullmatch(text.text)]
     subjects = [found[1] for text in texts if (found := SENTENCE.match(text.text))]
-    first = re.match(r"\W{0,4}([A-Z]\w{2,60})", texts[0].text) if texts else None
-    return [*lines, *subjects[:1], *([first[1]] if first else [])]
+    phrases = re.findall(r"\b([A-Z]\w{2,60}) operation\b", texts[0].text) if texts else []
+    return [*lines, *(subjects or phrases)[:1]]

@@ -18,7 +18,7 @@ DEFAULT = re.compile(
     r"(\S{1,60}?),? ?\(default\)|(\S{1,60}) by default|default(?: value)?(?: is|:| =)? (\w{1,60})", re.IGNORECASE
 )
 WORD = re.compile(r"[A-Za-z]\w*")
-NO_WORDS = frozenset("a an and any be by can default either is must of one or string the value values".split())
+NO_WORDS = frozenset(("a", "an", "and", "any", "by", "default", "either", "is", "of", "one", "or", "string", "the"))
 NUMBERS = {"zeros": "0", "zero": "0", "ones": "1", "one": "1"}
 LEAST = ((re.compile(r"non-?negative|>= ?0"), "0"), (re.compile(r"positive|>= ?1|> ?0"), "1"))
 ASIDE = re.compile(r"\([^()]{0,300}\)")

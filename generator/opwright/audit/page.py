@@ -20,7 +20,7 @@ MAX_TEXT = 4000
 MARKUP = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\\f[$\[\]]", " "),  # Doxygen: formula
+        (r"\\f[$\[\]]|\\[()]", " "),  # Doxygen and MathJax: formula
         (r"\{#\w{1,100}\}", " "),  # Doxygen: anchor of a heading
         (r":[a-z]{1,20}:`([^`<]{0,300})(?:<[^`>]{0,300}>)?`", r"\1"),  # reStructuredText: role
         (r"`([^`<]{1,300})<[^`>]{0,300}>`_{0,2}", r"\1"),  # reStructuredText: link

@@ -18,7 +18,8 @@ from .page import Line, plain
 GROUP = r"(?<!\S)=+(?: +=+)+(?!\S)"
 BORDER = r"(?<!\S)\+[-=]+(?:\+[-=]+)*\+(?!\S)"
 SEPARATOR = r"(?<!\S)\|?(?: ?:?-{3,}:? ?\|)+(?: ?:?-{3,}:?(?: ?\|)?)?(?!\S)"
-UNDERLINE = r"(?<!\S)(?:={3,}|~{3,}|\*{3,}|#{3,}|\^{3,}|-{3,})(?!\S)"
+UNDERLINE = r"(?<!\S)(?:={3,}|~{3,}|\*{3,}|#{7,}|\^{3,}|-{3,})(?!\S)"
+# (A run of up to six # may start a heading of Markdown instead.)
 TABLE = re.compile(f"{BORDER}|{GROUP}|{SEPARATOR}")
 STRUCTURE = re.compile(f"(?P<border>{BORDER})|(?P<rule>{GROUP})|(?P<separator>{SEPARATOR})|(?P<underline>{UNDERLINE})")
 PART = re.compile(r"(?<!\S)(?=\.\. |@note\b|\\note\b|\*\*Note\*\*)")
@@ -212,7 +213,7 @@ def _pipes(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Lin
         return found.start(), found.end(), []
     if not fenced:
         header[0] = _last_phrase(header[0])
-    start = min(header[0].offset, found.start())
+    start = min(header[0].offset - fenced, found.start())
     following = re.compile(SEPARATOR).search(text, found.end())
     pieces = _split(text, found.end(), following.start() if following else len(text))
     rows, end = (_fenced_rows if fenced else _open_rows)(pieces, columns)
