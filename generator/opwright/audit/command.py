@@ -95,14 +95,15 @@ def operation(page: Page, library: Library, name: str | None = None) -> Op:
     """The operation of a page: the one named, or the one of its title."""
     titles = [name] if name else _titles(page)
     known = {key: op for op in library.ops for key in (op.op, op.function)}
+    names = [op.op for op in library.ops]
     for title in titles:
         if title in known:
             return known[title]
     if name:
-        raise UnknownOperationError(f"there is no operation '{name}'{suggestion(name, known)}")
+        raise UnknownOperationError(f"there is no operation '{name}'{suggestion(name, names)}")
     if not titles:
         raise UnknownOperationError(f"{page.file}: this page has no title; name its operation with --op")
-    hint = suggestion(titles[0], known)
+    hint = suggestion(titles[0], names)
     raise UnknownOperationError(f"{page.file}: there is no spec of '{titles[0]}'{hint}; --op names another operation")
 
 

@@ -61,9 +61,7 @@ def form_of(lines: list[Line]) -> str:
     """rst, markdown or scraped: by the pipe tables, if any, and whether a row of theirs stands on one line."""
     above = ""
     for line in lines:
-        if markdown.SEPARATOR.fullmatch(line.text):
+        if markdown.is_separator(line.text):
             return "markdown" if above.count("|") + 1 >= line.text.count("-|") else "scraped"
         above = line.text if line.text.strip() else above
-    return (
-        "rst" if any(rst.BORDER.fullmatch(line.text) or rst.RULE.fullmatch(line.text) for line in lines) else "markdown"
-    )
+    return "rst" if any(rst.is_border(line.text) for line in lines) else "markdown"

@@ -13,7 +13,12 @@ from .rst import NOTE
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-SEPARATOR = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+(\s*:?-+:?)?\s*")
+SEPARATOR = re.compile(r"\|?(:?-+:?\|)+(:?-+:?)?")
+
+
+def is_separator(line: str) -> bool:
+    """Whether a line is the one between the header and the rows of a pipe table."""
+    return bool(SEPARATOR.fullmatch("".join(line.split())))
 
 
 def read(lines: list[Line], original: Original) -> Iterator[Block]:
@@ -42,7 +47,7 @@ def _apart(lines: list[Line]) -> Iterator[Line]:
     """The lines, with an empty one before a line that would otherwise be read as one more row of a table."""
     inside = False
     for line in lines:
-        inside = inside or bool(SEPARATOR.fullmatch(line.text) and "-" in line.text)
+        inside = inside or is_separator(line.text)
         if inside and "|" not in line.text:
             yield Line("", line.offset)
             inside = False

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from .page import Block, Cell, Line, Original, Table, Text, plain
 
-BORDER = re.compile(r"\s*\+[-=]+(\+[-=]+)*\+\s*")
-GRID_LINE = re.compile(r"\s*[+|].*[+|]\s*")
-RULE = re.compile(r"\s*=+( +=+)+\s*")
+BORDER = re.compile(r"\+[-=]+(\+[-=]+)*\+")
+GRID_LINE = re.compile(r"[+|].*[+|]")
+RULE = re.compile(r"=+( +=+)+")
 UNDERLINE = re.compile(r"([=\-~*#^\"'`+.:_])\1{2,}\s*")
 DIRECTIVE = re.compile(r"\s*\.\.(\s|$)|\s*:\w+:\s*$")
 NOTE = re.compile(
@@ -34,10 +34,10 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
 
 
 def _table(lines: list[Line], at: int, original: Original) -> tuple[int, Block] | None:
-    if BORDER.fullmatch(lines[at].text):
-        end = next((n for n in range(at, len(lines)) if not GRID_LINE.fullmatch(lines[n].text)), len(lines))
-    elif RULE.fullmatch(lines[at].text):
-        rules = [n for n in range(at, min(at + MAX_LINES, len(lines))) if RULE.fullmatch(lines[n].text)]
+    if BORDER.fullmatch(lines[at].text.strip()):
+        end = next((n for n in range(at, len(lines)) if not GRID_LINE.fullmatch(lines[n].text.strip())), len(lines))
+    elif RULE.fullmatch(lines[at].text.strip()):
+        rules = [n for n in range(at, min(at + MAX_LINES, len(lines))) if RULE.fullmatch(lines[n].text.strip())]
         end = rules[min(len(rules), 3) - 1] + 1
     else:
         return None
@@ -90,4 +90,9 @@ def _text(lines: list[Line], at: int, original: Original) -> tuple[int, Block | 
 
 def _starts(line: str) -> bool:
     """Whether a line starts a block of its own, whatever stands above it."""
-    return any(pattern.fullmatch(line) for pattern in (BORDER, RULE)) or bool(NOTE.match(line) or DIRECTIVE.match(line))
+    return is_border(line) or bool(NOTE.match(line) or DIRECTIVE.match(line))
+
+
+def is_border(line: str) -> bool:
+    """Whether a line is a border of a grid table or a rule of a simple one."""
+    return any(pattern.fullmatch(line.strip()) for pattern in (BORDER, RULE))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .markdown import SEPARATOR
+from .markdown import is_separator
 from .page import HOLE, Block, Cell, Line, Original, Table, Text, plain
 
 GOES_ON = re.compile(r" \S|[.,;:)]")  # how a line starts that continues a sentence after a lost formula
@@ -17,13 +17,15 @@ GOES_ON = re.compile(r" \S|[.,;:)]")  # how a line starts that continues a sente
 
 def read(lines: list[Line], original: Original) -> Iterator[Block]:
     """The blocks of a page's lines, in order."""
-    separators = [n for n, line in enumerate(lines) if SEPARATOR.fullmatch(line.text)]
+    separators = [n for n, line in enumerate(lines) if is_separator(line.text)]
+    columns = [lines[n].text.count("-|") or 1 for n in separators]
     at = 0
-    for n in separators:
-        columns = lines[n].text.count("-|") or 1
-        top = _header(lines, at, n, columns)
+    for nth, (n, width) in enumerate(zip(separators, columns, strict=True)):
+        top = _header(lines, at, n, width)
         yield from _texts(lines[at:top], original)
-        end = _end(lines, n + 1, columns)
+        end = _end(lines, n + 1, width)
+        if nth + 1 < len(separators):
+            end = min(end, _header(lines, n + 1, separators[nth + 1], columns[nth + 1]))
         header = _rows(lines[top:n], original)
         yield Table(
             header[0] if header else (), tuple(_rows(lines[n + 1 : end], original)), original.mark(lines[top].offset)

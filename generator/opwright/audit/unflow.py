@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from . import kinds
 from .page import Line, plain
 
-GROUP = r"(?<!\S)=+(?: +=+)+(?!\S)"
-BORDER = r"(?<!\S)\+[-=]+(?:\+[-=]+)*\+(?!\S)"
-SEPARATOR = r"(?<!\S)\|?(?: ?:?-{3,}:? ?\|)+(?: ?:?-{3,}:?(?: ?\|)?)?(?!\S)"
+GROUP = r"(?<!\S)=+(?: +=+){1,40}(?!\S)"
+BORDER = r"(?<!\S)\+[-=]+(?:\+[-=]+){0,40}\+(?!\S)"
+SEPARATOR = r"(?<!\S)\|?(?: ?:?-{3,}:? ?\|){1,40}(?: ?:?-{3,}:?(?: ?\|)?)?(?!\S)"
 UNDERLINE = r"(?<!\S)(?:={3,}|~{3,}|\*{3,}|#{7,}|\^{3,}|-{3,})(?!\S)"
 # (A run of up to six # may start a heading of Markdown instead.)
 TABLE = re.compile(f"{BORDER}|{GROUP}|{SEPARATOR}")
