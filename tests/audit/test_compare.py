@@ -94,7 +94,9 @@ EDITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "old", "new", "status", "field"), EDITS, ids=[f"{n}-{e[-1]}" for n, e in enumerate(EDITS)])
+@pytest.mark.parametrize(
+    ("name", "old", "new", "status", "field"), EDITS, ids=[f"{n}-{e[-1]}" for n, e in enumerate(EDITS)]
+)
 def test_an_edit_of_a_page_is_found_in_its_field(name: str, old: str, new: str, status: str, field: str) -> None:
     text = text_of(name)
     assert old in text

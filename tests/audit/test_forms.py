@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from audit.pages_of import PAGES, page, text_of
-from opwright.audit import facts
+from opwright.audit import facts, forms
 
 FORMS = {
     "scraped.txt": "scraped text",
@@ -80,6 +80,15 @@ def test_a_row_that_fell_out_of_its_table_is_still_a_row() -> None:
         (("bf16",) * 3, True),
         (("f16",) * 4, False),
     ]
+
+
+def test_a_table_whose_cells_run_into_each_other_is_read_by_its_words() -> None:
+    text = text_of("simple_tables.rst").replace(
+        "kernel from cell to cell                s64  ", "kernel, and over the margin of the column s64"
+    )
+    rows = facts.attributes(forms.read(text, "page")).rows
+    assert [row.name for row in rows] == NAMES
+    assert facts.attribute_facts(rows[0])["type"] == "s64[]"
 
 
 def test_the_line_under_a_table_is_no_row_of_it() -> None:

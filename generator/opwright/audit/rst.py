@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from .page import Block, Cell, Line, Original, Table, Text, plain
+from .unflow import unflow
 
 BORDER = re.compile(r"\+[-=]+(\+[-=]+)*\+")
 GRID_LINE = re.compile(r"[+|].*[+|]")
@@ -19,8 +20,10 @@ DIRECTIVE = re.compile(r"\s*\.\.(\s|$)|\s*:\w+:\s*$")
 NOTE = re.compile(
     r"\s*(\.\. (note|warning|important|attention|seealso|tip|hint)::|[@\\]note\b|\*\*Note\*\*)\s*", re.IGNORECASE
 )
-MAX_LINES = 1000
+# Of a table: docutils takes time for every corner of a grid.
+MAX_LINES = 500
 MAX_AREA = 1_000_000
+MAX_CORNERS = 20
 
 
 def read(lines: list[Line], original: Original) -> Iterator[Block]:
@@ -33,7 +36,7 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
         at += size
 
 
-def _table(lines: list[Line], at: int, original: Original) -> tuple[int, Block] | None:
+def _table(lines: list[Line], at: int, original: Original) -> tuple[int, Block | None] | None:
     if BORDER.fullmatch(lines[at].text.strip()):
         end = next((n for n in range(at, len(lines)) if not GRID_LINE.fullmatch(lines[n].text.strip())), len(lines))
     elif RULE.fullmatch(lines[at].text.strip()):
@@ -41,8 +44,19 @@ def _table(lines: list[Line], at: int, original: Original) -> tuple[int, Block] 
         end = rules[min(len(rules), 3) - 1] + 1
     else:
         return None
-    table = _parsed(lines[at:end], original)
-    return (end - at, table) if table else None
+    block = lines[at:end]
+    table = _parsed(block, original) or _parsed(_again(block, original), original)
+    return end - at, table or Text(plain(" ".join(line.text for line in block)), original.mark(block[0].offset))
+
+
+def _again(lines: list[Line], original: Original) -> list[Line]:
+    """The lines of a table that docutils refuses, set anew from its words."""
+    start, last = lines[0].offset, lines[-1]
+    return [
+        Line(line.text, line.offset + start)
+        for line in unflow(original.text[start : last.offset + len(last.text)])
+        if line.text
+    ]
 
 
 def _parsed(lines: list[Line], original: Original) -> Table | None:
@@ -50,10 +64,12 @@ def _parsed(lines: list[Line], original: Original) -> Table | None:
     from docutils.parsers.rst.tableparser import GridTableParser, SimpleTableParser, TableMarkupError
     from docutils.statemachine import StringList
 
+    if not 3 <= len(lines) <= MAX_LINES:
+        return None
     margin = min(len(line.text) - len(line.text.lstrip()) for line in lines)
     texts = [line.text[margin:].rstrip() for line in lines]
     width = max(map(len, texts))
-    if len(lines) < 3 or len(lines) > MAX_LINES or width * len(lines) > MAX_AREA:
+    if width * len(lines) > MAX_AREA or sum(text.count("+") for text in texts) > MAX_CORNERS * len(texts):
         return None
     parser = GridTableParser() if texts[0].startswith("+") else SimpleTableParser()
     try:

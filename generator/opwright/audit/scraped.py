@@ -23,9 +23,9 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
     for nth, (n, width) in enumerate(zip(separators, columns, strict=True)):
         top = _header(lines, at, n, width)
         yield from _texts(lines[at:top], original)
-        end = _end(lines, n + 1, width)
-        if nth + 1 < len(separators):
-            end = min(end, _header(lines, n + 1, separators[nth + 1], columns[nth + 1]))
+        last = nth + 1 == len(separators)
+        stop = len(lines) if last else _header(lines, n + 1, separators[nth + 1], columns[nth + 1])
+        end = _end(lines, n + 1, stop, width)
         header = _rows(lines[top:n], original)
         yield Table(
             header[0] if header else (), tuple(_rows(lines[n + 1 : end], original)), original.mark(lines[top].offset)
@@ -44,17 +44,17 @@ def _header(lines: list[Line], least: int, separator: int, columns: int) -> int:
     return separator
 
 
-def _end(lines: list[Line], start: int, columns: int) -> int:
+def _end(lines: list[Line], start: int, stop: int, columns: int) -> int:
     """The line behind a table's last row: text that ends with no pipe, where a row would start or one is complete."""
     pipes, gap = 0, False
-    for n in range(start, len(lines)):
+    for n in range(start, stop):
         text = lines[n].text
         starts = bool(text[:1].strip())
         pipes = text.count("|") + (0 if starts and text.strip("| ") else pipes)
         if text.strip() and not text.rstrip().endswith("|") and (starts or (gap and pipes >= columns - 1)):
             return n
         gap = not text.strip("| ")
-    return len(lines)
+    return stop
 
 
 def _rows(lines: list[Line], original: Original) -> list[tuple[Cell, ...]]:
