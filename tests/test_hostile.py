@@ -17,9 +17,9 @@ QUICK = 5.0
 
 def refused(text: str) -> list[str]:
     """The problems of one text, which must come quickly."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     problems = problems_of({"a.yaml": text})
-    assert time.perf_counter() - begin < QUICK
+    assert time.process_time() - begin < QUICK
     assert problems
     assert all(problem.mark.file == "a.yaml" and problem.mark.line >= 1 for problem in problems)
     return [str(problem) for problem in problems]
@@ -90,7 +90,9 @@ def test_names_that_mean_something_elsewhere_are_refused(name: str) -> None:
         assert rules(MATRIX_PRODUCT.replace(old, new.format(quoted(name)), 1)) & {"name", "name-reserved"}, old
 
 
-@pytest.mark.parametrize("name", ["import", "Import", "print", "Print", "None", "A-B", "A\nB", "Ａ", "А", "A__", "_A", "A" * 65])
+@pytest.mark.parametrize(
+    "name", ["import", "Import", "print", "Print", "None", "A-B", "A\nB", "Ａ", "А", "A__", "_A", "A" * 65]
+)
 def test_operations_are_named_by_plain_words(name: str) -> None:
     text = MATRIX_PRODUCT.replace("op: MatMul", f"op: {quoted(name)}")
     assert rules(text) & {"name", "name-reserved", "op-name"}
@@ -165,10 +167,10 @@ def folder_with(tmp_path: Path, name: str = "good.yaml", text: str = MATRIX_PROD
 
 
 def folder_refusal(folder: Path) -> str:
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(SpecInvalid) as caught:
         load(folder)
-    assert time.perf_counter() - begin < QUICK
+    assert time.process_time() - begin < QUICK
     (problem,) = caught.value.problems
     return str(problem)
 
@@ -218,7 +220,10 @@ def test_a_dangling_link_and_one_to_itself_are_refused(tmp_path: Path) -> None:
     assert "spec/x/none.yaml:1:1: file" in folder_refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["a\nb.yaml", "a*/b.yaml".replace("/", ""), "-a.yaml", "a b.yaml", "ä.yaml", "{{x}}.yaml", "a" * 120 + ".yaml"])
+@pytest.mark.parametrize(
+    "name",
+    ["a\nb.yaml", "a*/b.yaml".replace("/", ""), "-a.yaml", "a b.yaml", "ä.yaml", "{{x}}.yaml", "a" * 120 + ".yaml"],
+)
 def test_files_have_plain_names(tmp_path: Path, name: str) -> None:
     line = folder_refusal(folder_with(tmp_path, name))
     assert ": file-name: " in line

@@ -140,7 +140,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("semantics-finish", AVERAGE_POOL, "finish: dst[n, c, x]", "finish: c * dst[n, c, x]"),
     ("semantics-finish", SCALE, "factor[n]", "factor[m]"),
     ("semantics-finish", SCALE, "factor[n]", "factor[n + 1]"),
-    ("input-unused", SCALE, " + factor[n] * 0.5", ""),
+    ("input-unused", MATRIX_PRODUCT, " * b[k, n]", ""),
     ("range-quotient", MATRIX_PRODUCT, "k: K}", "k: K / N}"),
     ("semantics-index", MATRIX_PRODUCT, "a[m, k]", "a[m, k * k]"),
     ("semantics-index", MATRIX_PRODUCT, "a[m, k]", "a[m, k + " + "*".join(["(M + N + K + 1)"] * 20) + "]"),
@@ -200,7 +200,9 @@ def test_several_families_load_together() -> None:
     assert problems_of({name: text for name, text in OTHERS.items() if name != "scale.yaml"}) == ()
 
 
-@pytest.mark.parametrize(("rule", "text", "old", "new"), BROKEN, ids=[f"{number}-{case[0]}" for number, case in enumerate(BROKEN)])
+@pytest.mark.parametrize(
+    ("rule", "text", "old", "new"), BROKEN, ids=[f"{number}-{case[0]}" for number, case in enumerate(BROKEN)]
+)
 def test_a_broken_rule_is_named_with_its_place(rule: str, text: str, old: str, new: str) -> None:
     assert old in text
     problems = problems_of({"a.yaml": text.replace(old, new, 1)})
@@ -247,7 +249,12 @@ def test_problems_of_all_files_come_together_in_order() -> None:
 
 def test_a_size_whose_least_extent_is_unsaid_may_be_empty_and_a_spatial_one_not() -> None:
     pool = load_texts({"a.yaml": AVERAGE_POOL}).ops[0]
-    assert {role: dim.min for role, dim in pool.dims.items()} == {"batch": 0, "channels": 0, "src_spatial": 1, "dst_spatial": 1}
+    assert {role: dim.min for role, dim in pool.dims.items()} == {
+        "batch": 0,
+        "channels": 0,
+        "src_spatial": 1,
+        "dst_spatial": 1,
+    }
 
 
 def test_names_know_where_they_stand() -> None:

@@ -15,7 +15,7 @@ from ._operation import set_num_threads as set_num_threads
 def conv_transpose(
     src: ArrayLike,
     weights: ArrayLike,
-    bias: ArrayLike | None = ...,
+    bias: ArrayLike | None = None,
     *,
     strides: Integers,
     pads_begin: Integers,
@@ -26,8 +26,8 @@ def conv_transpose(
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XOI",
-    out: ArrayLike | None = ...,
-    threads: int | None = ...,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> Any: ...
 def conv_transpose_backward_data(
     diff_dst: ArrayLike,
@@ -42,13 +42,13 @@ def conv_transpose_backward_data(
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XOI",
-    out: ArrayLike | None = ...,
-    threads: int | None = ...,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> Any: ...
 def conv_transpose_backward_weights(
     src: ArrayLike,
     diff_dst: ArrayLike,
-    weights_shape_tensor: ArrayLike | None = ...,
+    weights_shape_tensor: ArrayLike | None = None,
     *,
     strides: Integers,
     pads_begin: Integers,
@@ -60,13 +60,13 @@ def conv_transpose_backward_weights(
     data_format: str = "NXC",
     weights_format: str = "XOI",
     weights_shape: Integers | None = None,
-    out: ArrayLike | None = ...,
-    threads: int | None = ...,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> Any: ...
 def convolution(
     src: ArrayLike,
     weights: ArrayLike,
-    bias: ArrayLike | None = ...,
+    bias: ArrayLike | None = None,
     *,
     strides: Integers,
     pads_begin: Integers,
@@ -76,13 +76,13 @@ def convolution(
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XIO",
-    out: ArrayLike | None = ...,
-    threads: int | None = ...,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> Any: ...
 def convolution_backward_data(
     diff_dst: ArrayLike,
     weights: ArrayLike,
-    dst_shape_tensor: ArrayLike | None = ...,
+    dst_shape_tensor: ArrayLike | None = None,
     *,
     strides: Integers,
     pads_begin: Integers,
@@ -94,13 +94,13 @@ def convolution_backward_data(
     data_format: str = "NXC",
     weights_format: str = "XIO",
     dst_shape: Integers | None = None,
-    out: ArrayLike | None = ...,
-    threads: int | None = ...,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> Any: ...
 def convolution_backward_weights(
     src: ArrayLike,
     diff_dst: ArrayLike,
-    weights_shape_tensor: ArrayLike | None = ...,
+    weights_shape_tensor: ArrayLike | None = None,
     *,
     strides: Integers,
     pads_begin: Integers,
@@ -111,11 +111,11 @@ def convolution_backward_weights(
     data_format: str = "NXC",
     weights_format: str = "XIO",
     weights_shape: Integers | None = None,
-    out: ArrayLike | None = ...,
-    threads: int | None = ...,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> Any: ...
 def operations() -> tuple[str, ...]: ...
-def explain(op: str, *inputs: Any, threads: int | None = ..., **attributes: Any) -> Explanation: ...
+def explain(op: str, *inputs: Any, threads: int | None = None, **attributes: Any) -> Explanation: ...
 def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]: ...
-def variants(op: str | None = ...) -> tuple[VariantInfo, ...]: ...
-def build_kernels(*ops: str, progress: Any = ...) -> list[str]: ...
+def variants(op: str | None = None) -> tuple[VariantInfo, ...]: ...
+def build_kernels(*ops: str, progress: Any = None) -> list[str]: ...

@@ -25,8 +25,8 @@ Rule = Callable[[Op], Iterator[Problem]]
 MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
-    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers", "Operation",
-    "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
+    "Operation", "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
@@ -119,13 +119,17 @@ def _complete(op: Op) -> Iterator[Problem]:
 
 def _counted(op: Op) -> Iterator[Problem]:
     if len(op.outputs) != 1:
-        yield Problem(op.at.key("outputs"), "one-output", f"an operation has exactly one output, this one has {len(op.outputs)}")
+        yield Problem(
+            op.at.key("outputs"), "one-output", f"an operation has exactly one output, this one has {len(op.outputs)}"
+        )
     if not op.data_inputs:
         yield Problem(op.at.key("inputs"), "one-input", "an operation reads at least one input")
     if not op.dtypes:
         yield Problem(op.at.key("dtypes"), "dtypes-none", "at least one row of data types is needed")
     if op.spatial_rank.min > op.spatial_rank.max:
-        yield Problem(op.spatial_rank.at, "spatial-rank", "the least number of spatial axes is greater than the greatest")
+        yield Problem(
+            op.spatial_rank.at, "spatial-rank", "the least number of spatial axes is greater than the greatest"
+        )
 
 
 # Names.
@@ -159,19 +163,29 @@ def _names(op: Op) -> Iterator[Problem]:
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
         if name in TAKEN | derived or name.startswith("opwright"):
-            yield Problem(at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}")
+            yield Problem(
+                at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
+            )
         if name in seen:
-            yield Problem(at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing")
+            yield Problem(
+                at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing"
+            )
         seen.setdefault(name, what)
     folded: dict[str, str] = {}
     for symbol, at in _symbols(op):
         other = folded.setdefault(symbol.lower(), symbol)
         if other != symbol:
-            yield Problem(at, "name-case", f"'{symbol}' and '{other}' differ in case only; entries of both would be '{symbol.lower()}_'")
+            yield Problem(
+                at,
+                "name-case",
+                f"'{symbol}' and '{other}' differ in case only; entries of both would be '{symbol.lower()}_'",
+            )
 
 
 def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN | MODULES or op.function.startswith("opwright"):
+    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN | MODULES or op.function.startswith(
+        "opwright"
+    ):
         message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
         yield Problem(place(op.op, op.at), "op-name", message)
 
@@ -193,7 +207,9 @@ def _attributes(op: Op) -> Iterator[Problem]:
     for attribute in op.attributes:
         for key, types in KEYS_OF_TYPES.items():
             if getattr(attribute, key) is not None and attribute.type not in types:
-                message = f"'{key}' is a key of {' and '.join(types)} attributes; '{attribute.name}' is {attribute.type}"
+                message = (
+                    f"'{key}' is a key of {' and '.join(types)} attributes; '{attribute.name}' is {attribute.type}"
+                )
                 yield Problem(attribute.at, "attribute-key", message)
         if attribute.min is not None and attribute.max is not None and attribute.min > attribute.max:
             yield Problem(attribute.at, "attribute-range", f"min {attribute.min} is greater than max {attribute.max}")
@@ -267,7 +283,9 @@ def _tensors(op: Op) -> Iterator[Problem]:
         yield from (_shape_input(op, tensor) if tensor.shape_of is not None else _data_tensor(op, tensor))
     output = op.output
     if output.optional or output.shape_of or output.parameter:
-        yield Problem(output.at, "output-key", "an output is not optional, states no shape and has no parameter of its own")
+        yield Problem(
+            output.at, "output-key", "an output is not optional, states no shape and has no parameter of its own"
+        )
     yield from _data_tensor(op, output)
     for attribute in op.attributes:
         if attribute.shape_of:
@@ -277,18 +295,28 @@ def _tensors(op: Op) -> Iterator[Problem]:
 
 
 def _shape_input(op: Op, tensor: Tensor) -> Iterator[Problem]:
-    yield from _unknown(tensor.shape_of or "", [op.output.name], place(tensor.shape_of, tensor.at), "shape-of", "output")
+    yield from _unknown(
+        tensor.shape_of or "", [op.output.name], place(tensor.shape_of, tensor.at), "shape-of", "output"
+    )
     if tensor.layout or tensor.dims or tensor.view or tensor.arrangements:
-        yield Problem(tensor.at, "shape-input", f"'{tensor.name}' is a vector that states a shape; it has no axes of its own")
+        yield Problem(
+            tensor.at, "shape-input", f"'{tensor.name}' is a vector that states a shape; it has no axes of its own"
+        )
     if tensor.name in [attribute.name for attribute in op.attributes] and not tensor.parameter:
-        yield Problem(tensor.at, "shape-input", f"an attribute is called '{tensor.name}' too; give this input a `parameter` name")
+        yield Problem(
+            tensor.at, "shape-input", f"an attribute is called '{tensor.name}' too; give this input a `parameter` name"
+        )
 
 
 def _statements(op: Op) -> Iterator[Problem]:
     givers = op.stated_by(op.output)
     if not givers:
         if op.output.arrangements:
-            yield Problem(op.output.at, "output-stated", "an output with arrangements needs a list or an input that states its shape")
+            yield Problem(
+                op.output.at,
+                "output-stated",
+                "an output with arrangements needs a list or an input that states its shape",
+            )
         return
     kinds = Counter(type(giver) for giver in givers)
     if max(kinds.values()) > 1:
@@ -301,7 +329,9 @@ def _statements(op: Op) -> Iterator[Problem]:
 
 def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
     if bool(tensor.dims) == bool(tensor.arrangements):
-        yield Problem(tensor.at, "tensor-axes", f"'{tensor.name}' needs either dims or arrangements, and at least one axis")
+        yield Problem(
+            tensor.at, "tensor-axes", f"'{tensor.name}' needs either dims or arrangements, and at least one axis"
+        )
         return
     if bool(tensor.view) != bool(tensor.arrangements):
         yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': a view goes with arrangements, and they with a view")
@@ -310,7 +340,9 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
     ways = list(tensor_ways(tensor).values())
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
-            message = f"arrangement '{name}' must give dims and index for the same axes, in the order of the first: {', '.join(ways[0])}"
+            message = (
+                f"arrangement '{name}' must give dims and index for the same axes as the first: {', '.join(ways[0])}"
+            )
             yield Problem(arrangement.at, "arrangement-axes", message)
     folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
     yield from _repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")
@@ -327,7 +359,11 @@ def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:
     rows = op.layouts.get(tensor.layout, {})
     for word in words[tensor.layout]:
         if word not in rows:
-            yield Problem(at, "layout-row", f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}")
+            yield Problem(
+                at,
+                "layout-row",
+                f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}",
+            )
         elif sorted(rows[word]) != axes:
             found, wanted = ", ".join(rows[word]), ", ".join(axes)
             yield Problem(at, "layout-axes", f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}")
@@ -343,7 +379,9 @@ def _dtypes(op: Op) -> Iterator[Problem]:
         for name, dtype in row.items():
             yield from _unknown(name, legal, place(name, at), "dtype-key", "tensor")
             if name in legal and dtype not in legal[name]:
-                yield Problem(place(dtype, at), "dtype-value", f"'{name}' may be {' or '.join(legal[name])}, not {dtype}")
+                yield Problem(
+                    place(dtype, at), "dtype-value", f"'{name}' may be {' or '.join(legal[name])}, not {dtype}"
+                )
         missing = legal.keys() - row.keys()
         if missing:
             yield Problem(at, "dtype-missing", f"this row does not say {', '.join(sorted(missing))}")
@@ -356,7 +394,9 @@ def _dtypes(op: Op) -> Iterator[Problem]:
 
 
 def _constraints(op: Op) -> Iterator[Problem]:
-    arguments = {str(a.name) for a in op.attributes} | {tensor.parameter or tensor.name for tensor in (*op.inputs, *op.outputs)}
+    arguments = {str(a.name) for a in op.attributes} | {
+        tensor.parameter or tensor.name for tensor in (*op.inputs, *op.outputs)
+    }
     taken = {f"{argument}-{suffix}" for argument in arguments for suffix in ARGUMENT_RULES}
     taken |= {f"{role.replace('_', '-')}-extent" for role in op.dims} | PACKAGE_RULES
     for constraint in op.constraints:
@@ -376,7 +416,9 @@ def _classes(op: Op) -> Iterator[Problem]:
         if last and group.when is not None:
             yield Problem(group.at, "class-when", "the last class takes all calls that are left; it has no `when`")
         if not last and group.when is None:
-            yield Problem(group.at, "class-when", f"class '{group.name}' needs `when`; only the last one takes what is left")
+            yield Problem(
+                group.at, "class-when", f"class '{group.name}' needs `when`; only the last one takes what is left"
+            )
 
 
 def kind_of_relation(relation: Relation) -> tuple[str, str]:
@@ -401,7 +443,9 @@ def _relations(op: Op) -> Iterator[Problem]:
         for ours in relation.with_.values():
             yield from _unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")
         for word in relation.formats:
-            yield from _unknown(word, words, place(word, relation.at), "relation-format", "layout word of this operation")
+            yield from _unknown(
+                word, words, place(word, relation.at), "relation-format", "layout word of this operation"
+            )
 
 
 def _sources(op: Op, pages: Mapping[str, Page]) -> Iterator[Problem]:
@@ -442,7 +486,10 @@ def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
     files = [(f"{op.function}_{row_name(op, row)}.c", place(op.op, op.at)) for op in ops for row in op.dtypes]
     yield from _repeated(dict.fromkeys(files), "kernel-name", "file")
     names = (
-        ("_".join((op.function, row_name(op, row), *(word.lower() for word in layouts.values()), group)), place(op.op, op.at))
+        (
+            "_".join((op.function, row_name(op, row), *(word.lower() for word in layouts.values()), group)),
+            place(op.op, op.at),
+        )
         for op in {op.function: op for op in ops}.values()
         for row in op.dtypes
         for layouts in layout_choices(op)
@@ -475,9 +522,15 @@ def _related(ops: Sequence[Op]) -> Iterator[Problem]:
                 yield from _unknown(theirs, tensors, place(theirs, relation.at), "relation-tensor", f"tensor of {name}")
             missing = [t.name for t in other.tensors if not t.optional and t.name not in relation.with_]
             if missing:
-                yield Problem(relation.at, "relation-with", f"`with` does not say what {', '.join(missing)} of {name} is here")
+                yield Problem(
+                    relation.at, "relation-with", f"`with` does not say what {', '.join(missing)} of {name} is here"
+                )
             words = [v.value for attribute in other.layout_attributes for v in other.attribute(attribute).values or ()]
             for word in relation.formats.values():
                 yield from _unknown(word, words, place(word, relation.at), "relation-format", f"layout word of {name}")
             if kind == "equals" and op.op not in [back.equals for back in other.relations]:
-                yield Problem(relation.at, "relation-mutual", f"{op.op} equals {name}, but {name} does not say that it equals {op.op}")
+                yield Problem(
+                    relation.at,
+                    "relation-mutual",
+                    f"{op.op} equals {name}, but {name} does not say that it equals {op.op}",
+                )

@@ -78,7 +78,9 @@ def _view(tensor: Tensor, known: set[str]) -> Iterator[Problem]:
     """A view's letters are its own, and every arrangement places all of them."""
     letters = set(tensor.view)
     if len(letters) < len(tensor.view) or letters & (known | {"count"}):
-        yield Problem(tensor.at, "tensor-view", f"the view of '{tensor.name}' is made of distinct letters that are no symbols")
+        yield Problem(
+            tensor.at, "tensor-view", f"the view of '{tensor.name}' is made of distinct letters that are no symbols"
+        )
     for way in tensor.arrangements.values():
         used = frozenset().union(*(expr.names(index.tree) for index in way.index.values()))
         if unused := [letter for letter in tensor.view if letter not in used]:
@@ -87,7 +89,9 @@ def _view(tensor: Tensor, known: set[str]) -> Iterator[Problem]:
             for name in expr.names(index.tree) - letters - known:
                 yield Problem(index.at, "unknown-symbol", f"unknown symbol '{name}'{suggestion(name, letters | known)}")
             if expr.reads(index.tree):
-                yield Problem(index.at, "expression-read", "an index of an arrangement cannot read elements of a tensor")
+                yield Problem(
+                    index.at, "expression-read", "an index of an arrangement cannot read elements of a tensor"
+                )
 
 
 def _lets(op: Op) -> Iterator[Problem]:
@@ -114,7 +118,9 @@ def _lets(op: Op) -> Iterator[Problem]:
 
 
 def _dims(op: Op) -> Iterator[Problem]:
-    extents = [extent.tree for tensor in op.tensors for dims in tensor_ways(tensor).values() for extent in dims.values()]
+    extents = [
+        extent.tree for tensor in op.tensors for dims in tensor_ways(tensor).values() for extent in dims.values()
+    ]
     used = frozenset[str]().union(*map(expr.names, extents))
     for role, dim in op.dims.items():
         if dim.symbol not in used:
@@ -148,7 +154,12 @@ def expressions(op: Op) -> Iterator[Problem]:
         if kind and (kind.base != base or (kind.vector and not vector)):
             problems.append(Problem(located.at, "expression-kind", f"{what} must be {Kind(base)}, but this is {kind}"))
         for node in expr.walk(located.tree):
-            real = kind and isinstance(node, Binary) and node.op == "/" and expr.kind_of(node, kinds, located.at).base == "real"
+            real = (
+                kind
+                and isinstance(node, Binary)
+                and node.op == "/"
+                and expr.kind_of(node, kinds, located.at).base == "real"
+            )
             if real:
                 problems.append(Problem(located.at.moved(node.column), "expression-real", "'/' divides integers here"))
     yield from problems
@@ -170,12 +181,25 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
             spatial = [axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds)]
             told = told or bool(spatial and not tensor.optional and tensor is not op.output)
             if len(spatial) > 1:
-                yield Problem(tensor.at, "tensor-spatial", f"axes {', '.join(spatial)} of '{tensor.name}' are all per spatial axis; one may be")
-        ways = {tuple(axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds)) for dims in tensor_ways(tensor).values()}
+                yield Problem(
+                    tensor.at,
+                    "tensor-spatial",
+                    f"axes {', '.join(spatial)} of '{tensor.name}' are all per spatial axis; one may be",
+                )
+        ways = {
+            tuple(axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds))
+            for dims in tensor_ways(tensor).values()
+        }
         if len(ways) > 1:
-            yield Problem(tensor.at, "tensor-spatial", f"the arrangements of '{tensor.name}' differ in their spatial axis")
+            yield Problem(
+                tensor.at, "tensor-spatial", f"the arrangements of '{tensor.name}' differ in their spatial axis"
+            )
     if not told:
-        yield Problem(op.spatial_rank.at, "spatial-rank", "no required input has spatial axes, so that no call tells how many there are")
+        yield Problem(
+            op.spatial_rank.at,
+            "spatial-rank",
+            "no required input has spatial axes, so that no call tells how many there are",
+        )
 
 
 def _nearest(op: Op) -> Iterator[Problem]:
@@ -200,13 +224,17 @@ def _conjuncts(tree: Expr) -> Iterator[Expr]:
 
 
 def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
-    equal = [(n.left, n.right) for n in _conjuncts(group.when.tree) if isinstance(n, Binary) and n.op == "=="] if group.when else []
+    equal = (
+        [(n.left, n.right) for n in _conjuncts(group.when.tree) if isinstance(n, Binary) and n.op == "=="]
+        if group.when
+        else []
+    )
     for symbol, value in group.let.items():
         at = place(symbol, group.at)
         if symbol not in kinds:
             yield Problem(at, "unknown-symbol", f"unknown symbol '{symbol}'{suggestion(symbol, kinds)}")
         elif not {(Name(symbol), value.tree), (value.tree, Name(symbol))} & set(equal):
-            message = f"`when` of class '{group.name}' must say {symbol} == {value.text}, joined by 'and'; a kernel relies on it"
+            message = f"`when` of class '{group.name}' must say {symbol} == {value.text}: kernels rely on it"
             yield Problem(at, "class-let", message)
 
 
@@ -221,14 +249,18 @@ def semantics(op: Op) -> Iterator[Problem]:
     at = meaning.assignment.at
     problems: list[Problem] = []
     if not INIT.fullmatch(meaning.init) or not _fits_f32(float(meaning.init)):
-        problems.append(Problem(place(meaning.init, meaning.at), "semantics-init", "init is a number of f32, inf or -inf"))
+        problems.append(
+            Problem(place(meaning.init, meaning.at), "semantics-init", "init is a number of f32, inf or -inf")
+        )
     target = meaning.assignment.target
     if target.tensor != op.output.name:
         message = f"the assignment must be to the output '{op.output.name}', not to '{target.tensor}'"
         problems.append(Problem(at, "semantics-target", message))
     else:
         problems += _element(op, target, scope, at)
-    problems += _value(op, meaning.assignment.value, scope, meaning.assignment.value_at, [tensor.name for tensor in op.data_inputs])
+    problems += _value(
+        op, meaning.assignment.value, scope, meaning.assignment.value_at, [tensor.name for tensor in op.data_inputs]
+    )
     for guard in meaning.where:
         problems += _guard(guard, scope)
     if meaning.finish:
@@ -258,15 +290,24 @@ def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterato
         for axis, index in indices.items():
             kind = _kind(index, scope, at, problems)
             if kind and kind.vector != _is_vector(extents[axis], scope):
-                one, other = ("one value", "a value per spatial axis") if kind.vector else ("a value per spatial axis", "one value")
-                yield Problem(at, "semantics-vector", f"axis {axis} of '{read.tensor}' has {one}, and its index {other}")
+                one, other = (
+                    ("one value", "a value per spatial axis")
+                    if kind.vector
+                    else ("a value per spatial axis", "one value")
+                )
+                yield Problem(
+                    at, "semantics-vector", f"axis {axis} of '{read.tensor}' has {one}, and its index {other}"
+                )
     yield from problems
 
 
 def _axes(tensor: Tensor, read: Read) -> Iterator[tuple[dict[str, Expr], dict[str, Expr]]]:
     """Extents and indices of an element by axis, once per arrangement."""
     if not tensor.arrangements:
-        yield {axis: extent.tree for axis, extent in tensor.dims.items()}, dict(zip(tensor.dims, read.indices, strict=True))
+        yield (
+            {axis: extent.tree for axis, extent in tensor.dims.items()},
+            dict(zip(tensor.dims, read.indices, strict=True)),
+        )
     view = dict(zip(tensor.view, read.indices, strict=False))
     for way in tensor.arrangements.values():
         extents = {axis: extent.tree for axis, extent in way.dims.items()}
@@ -300,8 +341,15 @@ def _printable(tree: Expr, at: Mark) -> Iterator[Problem]:
         yield Problem(here, "semantics-value", f"{tree.value} is no number of f32")
     if isinstance(tree, Call) and tree.function == "prod":
         inner = [node for argument in tree.arguments for node in expr.walk(argument)]
-        if any(isinstance(n, Read) or n == Name("count") or (isinstance(n, Call) and n.function in expr.REDUCTIONS) for n in inner):
-            yield Problem(here, "semantics-value", "prod() in semantics takes sizes per spatial axis, no elements, count or other prod()")
+        if any(
+            isinstance(n, Read) or n == Name("count") or (isinstance(n, Call) and n.function in expr.REDUCTIONS)
+            for n in inner
+        ):
+            yield Problem(
+                here,
+                "semantics-value",
+                "prod() in semantics takes sizes per spatial axis, no elements, count or other prod()",
+            )
         return
     calls = isinstance(tree, Call) and tree.function not in ("min", "max")
     operators = isinstance(tree, (Unary, Binary)) and tree.op not in "+-*/"
@@ -329,7 +377,9 @@ def _finish(op: Op, finish: Located, kinds: Mapping[str, Kind]) -> Iterator[Prob
     cells = [read for read in expr.reads(finish.tree) if read.tensor == output.name]
     axes = tuple(output.view) or tuple(output.dims)
     if len(cells) != 1 or len(cells[0].indices) != len(axes):
-        yield Problem(finish.at, "semantics-finish", f"finish reads '{output.name}' exactly once, with {len(axes)} indices")
+        yield Problem(
+            finish.at, "semantics-finish", f"finish reads '{output.name}' exactly once, with {len(axes)} indices"
+        )
         return
     formals = [index.id for index in cells[0].indices if isinstance(index, Name)]
     if len(set(formals)) != len(axes) or set(formals) & (kinds.keys() | {"count"}):
@@ -363,7 +413,7 @@ def _finish_read(op: Op, read: Read, extents: Mapping[str, Expr], at: Mark) -> I
     axes = [extent.tree for extent in tensor.dims.values()]
     walked = [extents.get(index.id) if isinstance(index, Name) else None for index in read.indices]
     if tensor.arrangements or op.output.arrangements or (len(axes) == len(walked) and axes != walked):
-        message = f"'{read.tensor}' is read in finish by letters of '{op.output.name}' whose axes have the same extents, and without arrangements"
+        message = f"finish reads '{read.tensor}' by letters of '{op.output.name}' on axes of the same extents only"
         yield Problem(at, "semantics-finish", message)
 
 
@@ -371,8 +421,8 @@ def _used_inputs(op: Op) -> Iterator[Problem]:
     trees = [op.semantics.assignment.value, *([op.semantics.finish.tree] if op.semantics.finish else [])]
     used = {read.tensor for tree in trees for read in expr.reads(tree)}
     for tensor in op.data_inputs:
-        if tensor.name not in used:
-            yield Problem(tensor.at, "input-unused", f"semantics never reads the input '{tensor.name}'")
+        if tensor.name not in used and not tensor.optional:
+            yield Problem(tensor.at, "input-unused", f"semantics never reads the required input '{tensor.name}'")
 
 
 def _quotients(op: Op) -> Iterator[Problem]:
@@ -383,7 +433,9 @@ def _quotients(op: Op) -> Iterator[Problem]:
             if isinstance(node, Binary) and node.op == "/":
                 wanted = Binary("==", Binary("%", node.left, node.right), Number(0))
                 if wanted not in said:
-                    message = "a constraint must say that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
+                    message = (
+                        "a constraint must say that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
+                    )
                     yield Problem(extent.at.moved(node.column), "range-quotient", message)
 
 
@@ -398,10 +450,13 @@ def normal_form(op: Op) -> Iterator[Problem]:
     tensors = [tensor.name for tensor in op.tensors]
     for name in (form.big, form.small, *([form.bias] if form.bias else [])):
         if name not in tensors:
-            yield Problem(place(name, form.at), "normal-form", f"there is no tensor '{name}'{suggestion(name, tensors)}")
+            yield Problem(
+                place(name, form.at), "normal-form", f"there is no tensor '{name}'{suggestion(name, tensors)}"
+            )
     for symbol, vector in ((form.groups, False), (form.stride, True), (form.dilation, True), (form.pad, True)):
         if kinds.get(symbol) != Kind("int", vector):
-            message = f"'{symbol}' must be a symbol of this operation with {'a value per spatial axis' if vector else 'one value'}"
+            wanted = "a value per spatial axis" if vector else "one value"
+            message = f"'{symbol}' must be a symbol of this operation with {wanted}"
             yield Problem(place(symbol, form.at), "normal-form", message)
     weights = form.weights
     tree = weights.tree if weights else None
@@ -420,7 +475,9 @@ def steps(op: Op) -> Iterator[Problem]:
     for step in found:
         if isinstance(step, Bind) and step.tensor.optional:
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
-                message = f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; a call without it would not"
+                message = (
+                    f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; a call may lack it"
+                )
                 yield Problem(axis.extent.at, "extent-optional", message)
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from . import __version__, schema
+from . import __version__, call_text, demo, explain, listing, package, run, schema
 from .audit import command as audit
+from .export import export
 from .generate import generated
-from .model import Common, Op, Sources
+from .load import load
+from .model import Common, Library, Op, Sources
 from .project import COMMAND, Project, find
+from .refusal import Failed, UsageError
+from .show import console, say
 from .source import SpecInvalid
 from .write import compare, write
 
@@ -30,10 +33,14 @@ def _project(options: argparse.Namespace) -> Project:
     return find(options.spec, options.templates, options.output)
 
 
+def _library(project: Project) -> Library:
+    return load(project.spec, project.root)
+
+
 def _generate(options: argparse.Namespace) -> int:
     project = _project(options)
     library, files = generated(project)
-    out = _console()
+    out = console()
     if options.check:
         if not any(path.startswith("c/") for path in files):
             out.print("opwright: nothing was compared: the specs make no kernel")
@@ -42,7 +49,9 @@ def _generate(options: argparse.Namespace) -> int:
         for difference in differences:
             out.print(str(difference), highlight=False, soft_wrap=True)
         if differences:
-            out.print(f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}", highlight=False)
+            out.print(
+                f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}", highlight=False
+            )
             return OUT_OF_DATE
         out.print(f"{len(files)} files of {len(library.ops)} operations are up to date", highlight=False)
         return OK
@@ -60,12 +69,68 @@ def _schema(options: argparse.Namespace) -> int:
     return OK
 
 
-def _console() -> Console:
-    return Console(highlight=False)
+def _build(options: argparse.Namespace) -> int:
+    kernels, out = package.kernels(find()), console()
+    functions = [package.function_of(kernels, op) for op in options.ops]
+    started = time.perf_counter()
+    for path in package.build(kernels, functions, out):
+        say(out, str(path))
+    say(out, f"built in {time.perf_counter() - started:.1f} s")
+    return OK
+
+
+def _list(options: argparse.Namespace) -> int:
+    project = _project(options)
+    found = listing.listed(_library(project), project, options.op)
+    if options.json:
+        print(listing.as_json(found))
+    else:
+        listing.show(found, console(), variants=options.op is not None)
+    return OK
+
+
+def _explain(options: argparse.Namespace) -> int:
+    call = call_text.parse(options.call) if "(" in options.call else call_text.CallText(options.call)
+    for argument in (*options.input, *options.set):
+        call.add(*call_text.parse_argument(argument))
+    found = explain.explanation(package.kernels(find()), call)
+    if options.json:
+        print(explain.as_json(found))
+    else:
+        explain.show(found, console())
+    return OK
+
+
+def _run(options: argparse.Namespace) -> int:
+    project = find()
+    call = run.read_graph(options.graph, _library(project))
+    source = run.Source(run.read_data(options.data), options.seed, options.values)
+    ran = run.run(package.kernels(project), call, source, options.threads)
+    if options.json:
+        print(run.as_json(ran))
+    else:
+        run.show(ran, console())
+    if options.output:
+        run.save(ran.result, options.output)
+    return OK if ran.verdict.right else FAILED
+
+
+def _export(options: argparse.Namespace) -> int:
+    target = export(find(), options.folder, options.name)
+    say(
+        console(), f"{target}: import {options.name}; it needs numpy, cffi and ml_dtypes, and a C compiler at first use"
+    )
+    return OK
+
+
+def _demo(options: argparse.Namespace) -> int:
+    return OK if demo.demo(find(), options.output, console()) else FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="opwright", description="From the specification of an operation to its kernels.")
+    parser = argparse.ArgumentParser(
+        prog="opwright", description="From the specification of an operation to its kernels."
+    )
     parser.add_argument("--version", action="version", version=f"opwright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
@@ -98,7 +163,90 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), default="op", help="the kind of file (default: op)")
 
     audit.add(command)
+
+    made = command(
+        "build",
+        _build,
+        "Compile the kernels of the generated package into the user's cache, ahead of their first use.",
+        "opwright build Convolution conv_transpose   # by either name; without names: all operations",
+    )
+    made.add_argument("ops", nargs="*", metavar="OP", help="operations to build (default: all)")
+
+    made = command(
+        "list",
+        _list,
+        "List the operations, their kernels, and how much C these are.",
+        "opwright list ConvTranspose --json   # one operation with the names of its kernels, for a program",
+    )
+    made.add_argument("op", nargs="?", metavar="OP", help="one operation, with its kernels (default: all)")
+    _json(made)
+    _folders(made)
+
+    made = command(
+        "explain",
+        _explain,
+        "Tell what a call would do: sizes, padding, kernel, and the line of the spec behind each.",
+        "opwright explain 'conv_transpose(src f32[1,4,4,8], weights f32[2,2,8,8], strides=[1,1], pads_begin=[0,0],"
+        " pads_end=[0,0], dilations=[1,1])'   # or a name, with --input src=f32[1,4,4,8] and --set strides=[1,1]",
+    )
+    made.add_argument("call", metavar="CALL", help="an operation's name, or a whole call as text")
+    made.add_argument(
+        "--input", action="append", default=[], metavar="NAME=DTYPE[...]", help="an input, as src=f32[1,8,8,16]"
+    )
+    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an attribute, as strides=[1,1]")
+    _json(made)
+
+    made = command(
+        "run",
+        _run,
+        "Execute a oneDNN graph dump of one operation and check the result.",
+        "opwright run docs/graphs/conv_transpose.json --values normal   # dumped with ONEDNN_GRAPH_DUMP=graph",
+    )
+    made.add_argument("graph", type=Path, metavar="GRAPH.json", help="the dump")
+    made.add_argument("--data", type=Path, metavar="FILE.npz", help="arrays by argument name or tensor id")
+    made.add_argument(
+        "--seed", type=natural_number, default=0, help="seeds the inputs that --data does not give (default: 0)"
+    )
+    made.add_argument(
+        "--values",
+        choices=sorted(run.VALUES),
+        default="integers",
+        help="small integers, so that results are exact, or Gaussian",
+    )
+    made.add_argument("--threads", type=int, help="how many threads (default: one per CPU)")
+    made.add_argument("--output", type=Path, metavar="FILE.npy", help="write the result")
+    _json(made)
+
+    made = command(
+        "export",
+        _export,
+        "Copy the generated package into another project.",
+        "opwright export src/mylib --name kernels   # makes src/mylib/kernels, which imports nothing of opwright",
+    )
+    made.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to copy into")
+    made.add_argument("--name", default=package.NAME, help=f"the copy's name (default: {package.NAME})")
+
+    made = command(
+        "demo",
+        _demo,
+        "Upsample a photograph and execute a graph dump, each checked against a witness.",
+        "opwright demo --output pictures   # before.png and after.png go there",
+    )
+    made.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="the folder for pictures (default: demo-output)"
+    )
     return parser
+
+
+def natural_number(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _folders(parser: argparse.ArgumentParser) -> None:
@@ -118,5 +266,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(problem, file=sys.stderr)
         print(f"{len(invalid.problems)} problems in the specs; nothing was written", file=sys.stderr)
         return INVALID
+    except UsageError as error:
+        print(f"opwright {options.command}: {error}", file=sys.stderr)
+        return USAGE
+    except Failed as error:
+        print(error, file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return FAILED

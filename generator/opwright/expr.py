@@ -16,7 +16,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Union
 
 from .source import Mark, Problem, SpecInvalid, suggestion
 
@@ -29,7 +28,15 @@ INT64_MIN = -(2**63)
 ARITHMETIC = ("+", "-", "*", "/", "%")
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 LOGIC = ("and", "or")
-FUNCTIONS = {"min": (2, 8), "max": (2, 8), "floor": (1, 1), "ceil": (1, 1), "any": (1, 1), "all": (1, 1), "prod": (1, 1)}
+FUNCTIONS = {
+    "min": (2, 8),
+    "max": (2, 8),
+    "floor": (1, 1),
+    "ceil": (1, 1),
+    "any": (1, 1),
+    "all": (1, 1),
+    "prod": (1, 1),
+}
 REDUCTIONS = ("any", "all", "prod")
 
 
@@ -86,11 +93,11 @@ class Read:
     column: int = field(default=0, compare=False)
 
 
-Expr = Union[Number, Name, Unary, Binary, Call, Read]
-Value = Union[int, bool, tuple[int, ...], tuple[bool, ...]]
+Expr = Number | Name | Unary | Binary | Call | Read
+Value = int | bool | tuple[int, ...] | tuple[bool, ...]
 
 
-class Inexact(ArithmeticError):
+class Inexact(ArithmeticError):  # noqa: N818  # named for what it says
     """`a / b` left a remainder, or b was zero."""
 
 
@@ -148,7 +155,9 @@ class _Parser:
         if kind != "end":
             raise self.error(at, f"unexpected '{text}' after the end of the expression")
         if depth(result) > MAX_TREE:
-            raise self.error(0, f"an expression has at most {MAX_TREE} operations on top of each other; name a part of it")
+            raise self.error(
+                0, f"an expression has at most {MAX_TREE} operations on top of each other; name a part of it"
+            )
         return result
 
     def _left(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:

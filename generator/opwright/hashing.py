@@ -47,8 +47,10 @@ def full_hash(op: Op) -> str:
 def semantic_hash(op: Op) -> str:
     """Of all that reaches a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
     dims = [[dim.symbol, dim.per_axis, dim.min, dim.typical] for dim in op.dims.values()]
-    words = [[name, [v.value for v in op.attribute(name).values or ()]] for name in op.layout_attributes]
-    layouts = [[name, [[word, op.layouts[name][word]] for word in chosen]] for name, chosen in words]
+    layouts = [
+        [name, [[v.value, op.layouts[name][v.value]] for v in op.attribute(name).values or ()]]
+        for name in op.layout_attributes
+    ]
     tensors = [
         [t.name, t.optional, t.layout, t.dims, t.view, [[n, a.dims, a.index] for n, a in t.arrangements.items()]]
         for t in op.tensors
@@ -65,10 +67,11 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def folder_hash(folder: Path, suffixes: tuple[str, ...]) -> str:
-    """Of the files of a folder, names and contents, in the order of their names."""
+def folder_hash(folder: Path, suffixes: tuple[str, ...], without: str = "") -> str:
+    """Of the files of a folder, names and contents, in the order of their names; one subfolder may be left out."""
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name.endswith(suffixes):
+        inside = path.relative_to(folder).parts
+        if path.is_file() and path.name.endswith(suffixes) and inside[0] != without:
             total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from . import expr
 from .expr import Read
 from .model import SPATIAL_AXES, Op
-from .nest import ABSENT, Access, Expansion, Loop, Nest, Solved, Within, derive, neutral_on_missing_axes
+from .nest import ABSENT, Access, Expansion, Loop, MissingAxes, Nest, Solved, Within, derive
 from .plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
@@ -90,6 +90,15 @@ class Kernel:
     stored: str
     output: str
 
+    @property
+    def about(self) -> str:
+        """How its cells are walked, and in which order each takes its terms."""
+        cells = f"{self.lanes.width} cells along {self.lanes.letter} at a time" if self.lanes else "One cell at a time"
+        first, _, rest = self.order.partition(", ")
+        if not first:
+            return f"{cells}; each has at most one term."
+        return f"{cells}; each takes its terms by {self.order}{', the last one fastest' if rest else ''}."
+
 
 def vector_axes(op: Op) -> tuple[str, ...]:
     """The names of an operation's spatial axes in C: the last of d, h, w."""
@@ -98,7 +107,10 @@ def vector_axes(op: Op) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class SizeField:
-    """A member of the struct of sizes that every kernel of an operation takes."""
+    """A member of the struct of sizes that every kernel of an operation takes.
+
+    Its summary is a name of the spec, no description: an edited description moves no C.
+    """
 
     name: str
     length: int
@@ -118,9 +130,9 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
     groups = [value.tree for group in op.classes for value in group.let.values()]
     mentioned |= frozenset().union(*(expr.names(tree) for tree in groups))
     fields = []
-    dims = {dim.symbol: (1, dim.summary or role) for role, dim in op.dims.items()}
+    dims = {dim.symbol: (1, role) for role, dim in op.dims.items()}
     attributes = {symbol_of(a): (a.neutral or 0, a.name or "") for a in op.attributes if a.type != "string"}
-    lets = {symbol: (let.neutral or 0, let.summary or "") for symbol, let in op.lets.items()}
+    lets = {symbol: (let.neutral or 0, let.use or symbol) for symbol, let in op.lets.items()}
     for symbol, (neutral, summary) in {**lets, **attributes, **dims}.items():
         if symbol in dims or symbol in mentioned:
             vector = kinds[symbol].vector
@@ -128,7 +140,9 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
             fields.append(SizeField(symbol, op.spatial_rank.max if vector else 0, c_type, neutral, summary))
     fields.sort(key=lambda found: (list(dims).index(found.name) if found.name in dims else len(dims), found.name))
     if uses_absent(op):
-        fields.append(SizeField(ABSENT, op.spatial_rank.max, "int64_t", 1, "1 on the spatial axes that the call does not have"))
+        fields.append(
+            SizeField(ABSENT, op.spatial_rank.max, "int64_t", 1, "1 on the spatial axes that the call does not have")
+        )
     for tensor in op.tensors:
         if len(tensor.arrangements) > 1:
             words = ", ".join(f"{number} {name}" for number, name in enumerate(tensor.arrangements))
@@ -139,19 +153,28 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
 def uses_absent(op: Op) -> bool:
     """Whether some kernel must know which spatial axes a call does not have."""
     semantics = op.semantics
-    vectors = {name for name, kind in symbol_kinds(op).items() if kind.vector}
+    missing = MissingAxes(op)
+    vectors = set(missing.vectors)
     vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
-    values = [semantics.assignment.target, semantics.assignment.value, *([semantics.finish.tree] if semantics.finish else [])]
+    values = [
+        semantics.assignment.target,
+        semantics.assignment.value,
+        *([semantics.finish.tree] if semantics.finish else []),
+    ]
     reads = [read for value in values for read in expr.reads(value)]
-    calls = [node for value in values for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "prod"]
+    calls = [
+        node for value in values for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "prod"
+    ]
     arrangements = [way for tensor in op.tensors for way in tensor.arrangements.values()]
-    dims = [extent for tensor in op.tensors for extent in tensor.dims.values()] + [e for way in arrangements for e in way.dims.values()]
+    dims = [extent for tensor in op.tensors for extent in tensor.dims.values()] + [
+        e for way in arrangements for e in way.dims.values()
+    ]
     wanted: list[tuple[expr.Expr, expr.Value]] = [(extent.tree, 1) for extent in (*semantics.ranges.values(), *dims)]
     wanted += [(call.arguments[0], 1) for call in calls]
     wanted += [(index, 0) for read in reads for index in read.indices]
     wanted += [(index.tree, 0) for way in arrangements for index in way.index.values()]
     wanted += [(guard.tree, True) for guard in semantics.where]
-    return any(expr.names(tree) & vectors and not neutral_on_missing_axes(op, tree, value) for tree, value in wanted)
+    return any(expr.names(tree) & vectors and not missing.fits(tree, value) for tree, value in wanted)
 
 
 class _Names:
@@ -163,7 +186,9 @@ class _Names:
 
     def take(self, name: str) -> str:
         if name in self.taken:
-            raise SpecInvalid([Problem(self.op.at, "name-collision", f"the name '{name}' would stand twice in the C of {self.op.op}")])
+            raise SpecInvalid(
+                [Problem(self.op.at, "name-collision", f"the name '{name}' would stand twice in the C of {self.op.op}")]
+            )
         self.taken.add(name)
         return name
 
@@ -223,10 +248,14 @@ class _Builder:
     # Bounds.
 
     def floor(self, value: Affine, divisor: Poly) -> str:
-        return self.affine(value) if divisor == ONE else f"opwright_floor_div({self.affine(value)}, {self.poly(divisor)})"
+        return (
+            self.affine(value) if divisor == ONE else f"opwright_floor_div({self.affine(value)}, {self.poly(divisor)})"
+        )
 
     def ceil(self, value: Affine, divisor: Poly) -> str:
-        return self.affine(value) if divisor == ONE else f"opwright_ceil_div({self.affine(value)}, {self.poly(divisor)})"
+        return (
+            self.affine(value) if divisor == ONE else f"opwright_ceil_div({self.affine(value)}, {self.poly(divisor)})"
+        )
 
     def bounds(self, letter: str, condition: Within) -> tuple[str, str]:
         """First and past-the-last value of a letter for which `0 <= index < extent`."""
@@ -235,7 +264,9 @@ class _Builder:
         one = Affine.of({}, ONE)
         if self.expansion.positive(coefficient):
             past = condition.extent - one - rest
-            high = self.affine(condition.extent - rest) if coefficient == ONE else f"{self.floor(past, coefficient)} + 1"
+            high = (
+                self.affine(condition.extent - rest) if coefficient == ONE else f"{self.floor(past, coefficient)} + 1"
+            )
             return self.ceil(rest.scaled(Poly.number(-1)), coefficient), high
         divisor = -coefficient
         high = self.affine(rest + one) if divisor == ONE else f"{self.floor(rest, divisor)} + 1"
@@ -336,7 +367,11 @@ class _Builder:
     def loaded(self, tensor: str, element: str) -> str:
         dtype = self.row[tensor]
         text = element if dtype in ("f32", "f64") else f"opwright_from_{dtype}({element})"
-        text = f"({self.real}){text}" if C_TYPES.get(dtype) != self.real and not (dtype != "f64" and self.real == "float") else text
+        text = (
+            f"({self.real}){text}"
+            if C_TYPES.get(dtype) != self.real and not (dtype != "f64" and self.real == "float")
+            else text
+        )
         return f"({tensor} ? {text} : 0)" if self.op.tensor(tensor).optional else text
 
     # The nest.
@@ -364,7 +399,7 @@ class _Builder:
     def corrected(self, tree: expr.Expr, suffix: str | None, wanted: expr.Value) -> str:
         """The copy of a tree for a spatial axis, `wanted` where a call does not have that axis."""
         text = self.copied(tree, suffix)
-        if suffix is None or neutral_on_missing_axes(self.op, tree, wanted):
+        if suffix is None or self.expansion.missing.fits(tree, wanted):
             return text
         absent = f"{ABSENT}_{suffix}"
         self.used.add(absent)
@@ -384,34 +419,25 @@ class _Builder:
         coefficient = solved.right.coefficient(loop.letter)
         size = coefficient if self.expansion.positive(coefficient) else -coefficient
         scale = self.poly(solved.scale)
-        step = self.define(self.FUNCTION, f"{loop.letter}_step", f"{scale} / opwright_gcd({scale}, {self.poly(size)})")
+        divisor = f"opwright_gcd({scale}, {self.poly(size)})"
+        step = self.define(self.FUNCTION, f"{loop.letter}_step", f"{scale} / {divisor}")
         sign = "" if self.expansion.positive(coefficient) else "-"
-        product = step if size == ONE else f"({self.poly(size)} * {step})"
-        inner_step = self.define(self.FUNCTION, f"{solved.letter}_step", f"{sign}{product} / {scale}")
+        # Not size * step / scale, which is the same: that product may leave int64.
+        inner_step = self.define(self.FUNCTION, f"{solved.letter}_step", f"{sign}({self.poly(size)} / {divisor})")
         return step, inner_step
 
     def nested_loop(self, loop: Loop) -> Block:
         """A reduction loop; its letter becomes known one scope further in."""
-        low, high, level = self.loop_range(loop, (), None)
-        level = max(level, self.LANE) if loop.solved else level
-        narrowed = bool(loop.within or loop.solved)
         solved = loop.solved
-        if solved is not None and solved.scale != ONE:
-            level = max(self.level_of(set(solved.right.letters) - {loop.letter}), self.TASK)
-        begin = end = ""
-        if narrowed:
-            end = self.define(level, f"{loop.letter}_end", high)
-            first = low
+        low, high, level = self.loop_range(loop, (), None)
+        if solved is not None:
+            level = max(level, self.TASK)
+        if loop.within or solved is not None:
+            high = self.define(level, f"{loop.letter}_end", high)
             if solved is not None and solved.scale != ONE:
-                coefficient = solved.right.coefficient(loop.letter)
-                rest = self.affine(solved.right.without(loop.letter))
-                low = self.define(level, f"{loop.letter}_low", low)
-                arguments = (low, end, self.poly(coefficient), rest, self.poly(solved.scale))
-                first = f"opwright_first_multiple({', '.join(arguments)})"
-            begin = self.define(level, f"{loop.letter}_begin", first)
-        else:
-            begin, end = "0", self.poly(loop.extent)
-        head = {"letter": loop.letter, "begin": begin, "end": end, "step": "", "solved": "", "solved_begin": "", "solved_step": ""}
+                low = self.first_that_divides(loop, solved, level, low, high)
+            low = self.define(level, f"{loop.letter}_begin", low)
+        head = _loop_head(loop.letter, low, high)
         self.scopes.append([])
         scope = len(self.scopes) - 1
         self.level[self.names.take(loop.letter)] = scope
@@ -419,13 +445,25 @@ class _Builder:
             if solved.scale == ONE:
                 self.define(scope, solved.letter, self.affine(solved.right))
             else:
-                step, inner_step = self.solved_constants(loop, solved)
-                at_begin = solved.right.without(loop.letter) + Affine.of({begin: solved.right.coefficient(loop.letter)})
-                first = self.define(level, f"{solved.letter}_begin", f"({self.affine(at_begin)}) / {self.poly(solved.scale)}")
-                self.names.take(solved.letter)
-                head |= {"step": step, "solved": solved.letter, "solved_begin": first, "solved_step": inner_step}
+                head |= self.stepped(loop, solved, level, low)
             self.level[solved.letter] = scope
         return Block("loop", self.scopes[scope], [], head)
+
+    def first_that_divides(self, loop: Loop, solved: Solved, level: int, low: str, end: str) -> str:
+        """The first value of a letter for which the solved equation has an integer solution."""
+        low = self.define(level, f"{loop.letter}_low", low)
+        slope = self.poly(solved.right.coefficient(loop.letter))
+        rest = self.affine(solved.right.without(loop.letter))
+        return f"opwright_first_multiple({', '.join((low, end, slope, rest, self.poly(solved.scale)))})"
+
+    def stepped(self, loop: Loop, solved: Solved, level: int, begin: str) -> dict[str, str]:
+        """What a loop needs to carry the solved letter along: it moves by a constant from one solution to the next."""
+        step, solved_step = self.solved_constants(loop, solved)
+        at_begin = solved.right.without(loop.letter) + Affine.of({begin: solved.right.coefficient(loop.letter)})
+        first = f"({self.affine(at_begin)}) / {self.poly(solved.scale)}"
+        solved_begin = self.define(level, f"{solved.letter}_begin", first)
+        solved_letter = self.names.take(solved.letter)
+        return {"step": step, "solved": solved_letter, "solved_begin": solved_begin, "solved_step": solved_step}
 
     def before(self) -> list[str]:
         """Conditions that no reduction letter decides: tests in front of the nest."""
@@ -445,71 +483,27 @@ class _Builder:
         return tests
 
     def kernel(self) -> Kernel:
-        op, nest, variant = self.op, self.nest, self.variant
+        """The whole function. The order of the steps is that of the scopes: what is known further out comes first."""
+        op, nest = self.op, self.nest
         self.names.taken |= RESERVED_NAMES
-        for tensor in op.tensors:
-            self.names.take(tensor.name)
-        for letter, _ in nest.outputs:
-            self.names.take(letter)
+        for name in (*(tensor.name for tensor in op.tensors), *(letter for letter, _ in nest.outputs)):
+            self.names.take(name)
         total = " * ".join(_factor(self.poly(extent)) for _, extent in self.tasks) or "1"
         decoded = self.decoded()
-
-        lanes, block, inner_extra = self.lane_block()
+        lanes = self.lane_block()
         output_at, output_step = self.output_element(lanes)
-        tests = self.before()
-        blocks: list[Block] = [Block("if", [], [], {"condition": test}) for test in tests]
-        pending = self.guards()
-
-        def due() -> list[Block]:
-            ready = [guard for guard in pending if guard[1] <= self.level.keys() - waiting]
-            for guard in ready:
-                pending.remove(guard)
-            return [Block("if", [], [], {"condition": text}) for text, _ in ready]
-
-        waiting = {loop.letter for loop in nest.reductions} | ({nest.inner.letter} if nest.inner else set())
-        waiting |= {loop.solved.letter for loop in nest.reductions if loop.solved}
-        self.level |= {letter: self.FUNCTION for letter in waiting if letter not in self.level}
-        pending = self.guards()
-        blocks += due()
-        for loop in nest.reductions:
-            blocks.append(self.nested_loop(loop))
-            waiting -= {loop.letter, loop.solved.letter if loop.solved else loop.letter}
-            blocks += [Block("if", [], [], {"condition": test}) for test in self.tests(loop)]
-            blocks += due()
-        inner_name = None
-        if nest.inner is not None:
-            inner_name = nest.inner.letter
-            low, high, level = self.loop_range(nest.inner, inner_extra, block)
-            level = max(level, self.LANE if block else self.FUNCTION)
-            narrowed = bool(nest.inner.within or inner_extra)
-            begin = self.define(level, f"{inner_name}_begin", low) if narrowed else low
-            end = self.define(level, f"{inner_name}_end", high) if narrowed else high
-            if inner_name not in self.names.taken:
-                self.names.take(inner_name)
-            head = {"letter": inner_name, "begin": begin, "end": end, "step": "", "solved": "", "solved_begin": "", "solved_step": ""}
-            self.scopes.append([])
-            self.level[inner_name] = len(self.scopes) - 1
-            blocks.append(Block("loop", self.scopes[-1], [], head))
-            waiting.discard(inner_name)
-            blocks += [Block("if", [], [], {"condition": test}) for test in self.tests(nest.inner)]
-            blocks += due()
-        blocks.append(self.update(inner_name, lanes))
-        root = Block("scope")
-        at = root
-        for child in blocks:
-            at.body.append(child)
-            at = child
+        root = self.walk(lanes)
         stored = self.stored(lanes)
         cells = (self.cells[0], self.poly(self.cells[1])) if self.cells else None
         return Kernel(
-            variant=variant,
-            name=variant.name,
+            variant=self.variant,
+            name=self.variant.name,
             parameters=parameters(op, self.row),
             sizes_type=f"opwright_{op.function}_sizes",
             constants=tuple(self.function_constants()),
             accumulate=self.real,
             init=c_number(float(op.semantics.init), self.real),
-            order=", ".join([loop.letter for loop in nest.reductions] + ([inner_name] if inner_name and not lanes else [])),
+            order=", ".join(self.order(lanes)),
             total=total,
             decoded=decoded,
             task_constants=tuple(self.scopes[self.TASK]),
@@ -523,9 +517,64 @@ class _Builder:
             output=op.output.name,
         )
 
+    def order(self, lanes: LaneBlock | None) -> list[str]:
+        """The reduction letters, outermost first."""
+        letters = [loop.letter for loop in self.nest.reductions]
+        return letters if lanes or self.nest.inner is None else [*letters, self.nest.inner.letter]
+
+    def walk(self, lanes: LaneBlock | None) -> Block:
+        """The reductions, each block inside the one before it, the update innermost."""
+        nest = self.nest
+        blocks = [_test(text) for text in self.before()]
+        loops = [*nest.reductions, *([nest.inner] if nest.inner is not None else [])]
+        waiting = {letter for loop in loops for letter in (loop.letter, *([loop.solved.letter] if loop.solved else []))}
+        for letter in waiting:
+            self.level.setdefault(letter, self.FUNCTION)
+        pending = self.guards()
+
+        def due() -> list[Block]:
+            """The guards whose letters are all known by now."""
+            ready = [guard for guard in pending if not guard[1] & waiting]
+            for guard in ready:
+                pending.remove(guard)
+            return [_test(text) for text, _ in ready]
+
+        blocks += due()
+        for loop in loops:
+            blocks.append(self.inner_loop(loop, lanes) if loop is nest.inner else self.nested_loop(loop))
+            waiting -= {loop.letter, loop.solved.letter if loop.solved else loop.letter}
+            blocks += [_test(text) for text in self.tests(loop)] + due()
+        blocks.append(self.update(nest.inner.letter if nest.inner is not None else None, lanes))
+        root = Block("scope")
+        for outer, block in zip([root, *blocks], blocks):
+            outer.body.append(block)
+        return root
+
+    def inner_loop(self, loop: Loop, lanes: LaneBlock | None) -> Block:
+        """The innermost loop: over the lanes of a block, or over a reduction."""
+        block: tuple[str, str] | None = None
+        reach: tuple[Within, ...] = ()
+        if lanes is not None and self.nest.lanes is not None:
+            cell = self.nest.lanes.cell
+            if cell == Affine.letter(lanes.letter):
+                block = (lanes.begin, lanes.end)
+            else:
+                first, end = Affine.letter(lanes.begin), Affine.letter(lanes.end)
+                reach = (Within(cell - first, end - first),)
+        low, high, level = self.loop_range(loop, reach, block)
+        if loop.within or reach:
+            low = self.define(level, f"{loop.letter}_begin", low)
+            high = self.define(level, f"{loop.letter}_end", high)
+        if lanes is None or lanes.letter != loop.letter:
+            self.names.take(loop.letter)
+        self.scopes.append([])
+        self.level[loop.letter] = len(self.scopes) - 1
+        return Block("loop", self.scopes[-1], [], _loop_head(loop.letter, low, high))
+
     def tests(self, loop: Loop) -> list[str]:
         return [
-            f"0 <= {self.affine(test.index)} && {self.affine(test.index)} < {self.affine(test.extent)}" for test in loop.tested
+            f"0 <= {self.affine(test.index)} && {self.affine(test.index)} < {self.affine(test.extent)}"
+            for test in loop.tested
         ]
 
     def decoded(self) -> tuple[Constant, ...]:
@@ -541,18 +590,13 @@ class _Builder:
             divisor = f"{text} * {divisor}" if divisor else text
         return tuple(reversed(result))
 
-    def lane_block(self) -> tuple[LaneBlock | None, tuple[str, str] | None, tuple[Within, ...]]:
+    def lane_block(self) -> LaneBlock | None:
         lanes = self.nest.lanes
         if lanes is None:
-            return None, None, ()
+            return None
         begin, end = self.names.take(f"{lanes.position}_from"), self.names.take(f"{lanes.position}_to")
         self.level |= {begin: self.LANE, end: self.LANE}
-        self.names.take(lanes.position)
-        view = LaneBlock(lanes.position, begin, end, self.poly(lanes.extent), LANES)
-        if lanes.cell == Affine.letter(lanes.position):
-            return view, (begin, end), ()
-        reach = Affine.letter(end) - Affine.letter(begin)
-        return view, None, (Within(lanes.cell - Affine.letter(begin), reach),)
+        return LaneBlock(self.names.take(lanes.position), begin, end, self.poly(lanes.extent), LANES)
 
     def output_element(self, lanes: LaneBlock | None) -> tuple[str, str]:
         """Where the block's cells are stored: the base, and ` * step` where neighbours are not adjacent."""
@@ -621,7 +665,9 @@ class _Builder:
         for member in size_fields(op):
             if member.length:
                 axes = vector_axes(op)
-                names = [(f"{member.name}_{axis}", f"sizes->{member.name}[{number}]") for number, axis in enumerate(axes)]
+                names = [
+                    (f"{member.name}_{axis}", f"sizes->{member.name}[{number}]") for number, axis in enumerate(axes)
+                ]
             else:
                 names = [(member.name, f"sizes->{member.name}")]
             for name, source in names:
@@ -629,6 +675,15 @@ class _Builder:
                     unpacked.append(Constant(self.names.take(name), source, member.c_type))
         quotients = [Constant(self.names.take(quotient_name(q)), f"{q[0]} / {q[1]}") for q in self.quotients]
         return [*unpacked, *quotients, *self.scopes[self.FUNCTION]]
+
+
+def _test(condition: str) -> Block:
+    return Block("if", [], [], {"condition": condition})
+
+
+def _loop_head(letter: str, begin: str, end: str) -> dict[str, str]:
+    stepped = dict.fromkeys(("step", "solved", "solved_begin", "solved_step"), "")
+    return {"letter": letter, "begin": begin, "end": end, **stepped}
 
 
 def _nested(function: str, texts: list[str]) -> str:

@@ -19,7 +19,7 @@ from yaml.reader import ReaderError
 
 from . import schema
 from .check import check_library, check_op
-from .model import Attribute, Common, Dim, Library, Op, Sources
+from .model import Attribute, Common, Dim, Let, Library, Op, Sources
 from .schema import Node, Problems
 from .source import Mark, Problem, SpecInvalid, suggestion
 
@@ -162,7 +162,8 @@ def _decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
 def _refuse_hostile(text: str, name: str) -> None:
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
-        mark = Mark(name, event.start_mark.line + 1, event.start_mark.column + 1)
+        start = event.start_mark
+        mark = Mark(name, start.line + 1, start.column + 1) if start else Mark(name)
 
         def refuse(rule: str, message: str, mark: Mark = mark) -> SpecInvalid:
             return SpecInvalid([Problem(mark, rule, message)])
@@ -170,7 +171,8 @@ def _refuse_hostile(text: str, name: str) -> None:
         if count > MAX_EVENTS:
             raise refuse("yaml-size", f"a spec file has at most {MAX_EVENTS} nodes")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise refuse("yaml-anchor", "anchors and aliases are not part of the spec language; name shared things in _common.yaml")
+            message = "anchors and aliases are not part of the spec language; name shared things in _common.yaml"
+            raise refuse("yaml-anchor", message)
         if getattr(event, "tag", None) is not None:
             raise refuse("yaml-tag", "tags are not part of the spec language")
         if isinstance(event, yaml.DocumentStartEvent) and depth < 0:
@@ -198,8 +200,10 @@ def _check_common(common: Common, problems: Problems) -> None:
             if not name or (type(item), name) in seen:
                 problems.note(item.at, "shared-name", f"a shared entry needs a {key} that no other has")
             seen.add((type(item), name or ""))
-    for item in (*common.attributes, *common.classes, *common.constraints, *common.discrepancies, *common.let.values()):
-        if item.use is not None:
+    shared: tuple[Node, ...]
+    shared = (*common.attributes, *common.classes, *common.constraints, *common.discrepancies, *common.let.values())
+    for item in shared:
+        if getattr(item, "use", None) is not None:
             problems.note(item.at, "shared-use", f"an entry of {COMMON} stands for itself and has no `use`")
 
 
@@ -221,9 +225,11 @@ def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems)
     if use is None:
         return item
     if use not in shared:
-        problems.note(item.at, f"unknown-{what}", f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}")
+        message = f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}"
+        problems.note(item.at, f"unknown-{what}", message)
         return item
-    return _merge(shared[use], item)
+    base: N = shared[use]
+    return _merge(base, item)
 
 
 def _dim(dim: Dim) -> Dim:
@@ -234,16 +240,14 @@ def _dim(dim: Dim) -> Dim:
 
 def _complete(draft: Op, common: Common, problems: Problems) -> Op:
     """The operation with everything that it takes from _common.yaml put in."""
-    dims = {role: _dim(_merge(common.dims[role], dim) if role in common.dims else dim) for role, dim in draft.dims.items()}
+    dims = {role: _dim(_merge(common.dims.get(role, Dim()), dim)) for role, dim in draft.dims.items()}
     attributes: tuple[Attribute, ...] = _resolve(
         draft.attributes, {str(a.name): a for a in common.attributes}, "attribute", problems
     )
-    lets: dict[str, dict[str, Any]] = {
-        section: {
-            symbol: _resolve_one(let, common.let, "value", problems) for symbol, let in getattr(draft, section).items()
-        }
-        for section in ("let", "padding", "shape")
-    }
+
+    def lets(section: dict[str, Let]) -> dict[str, Let]:
+        return {symbol: _resolve_one(let, common.let, "value", problems) for symbol, let in section.items()}
+
     return dataclasses.replace(
         draft,
         dims=dims,
@@ -254,5 +258,7 @@ def _complete(draft: Op, common: Common, problems: Problems) -> Op:
         discrepancies=_resolve(
             draft.discrepancies, {str(d.id): d for d in common.discrepancies}, "discrepancy", problems
         ),
-        **lets,
+        let=lets(draft.let),
+        padding=lets(draft.padding),
+        shape=lets(draft.shape),
     )

@@ -180,12 +180,19 @@ class Semantics(Node):
     """What the operation computes: an assignment over all values of the range letters."""
 
     ranges: dict[str, Located] = key(
-        MapOf(SYMBOL, Formula()), "each range letter and its extent, in the order of accumulation", required=True, default={}
+        MapOf(SYMBOL, Formula()),
+        "each range letter and its extent, in the order of accumulation",
+        required=True,
+        default={},
     )
     init: str = key(Text(), "the value of a cell that no assignment reaches: a number or -inf", default="0")
-    where: tuple[Located, ...] = key(ListOf(Formula()), "only index tuples that fulfil all of these take part", default=())
+    where: tuple[Located, ...] = key(
+        ListOf(Formula()), "only index tuples that fulfil all of these take part", default=()
+    )
     reduce: Assignment | None = key(Statement(), "out[...] += value, or out[...] max= value", required=True)
-    finish: Located | None = key(Formula(), "the stored value, from the accumulated cell; `count` is the number of its terms")
+    finish: Located | None = key(
+        Formula(), "the stored value, from the accumulated cell; `count` is the number of its terms"
+    )
     at: Mark = _mark()
 
     @property
@@ -202,7 +209,9 @@ class NormalForm(Node):
     solve: str = key(OneOf(("x", "y", "w")), "what is computed: x big, y small, w weights", required=True, default="")
     big: str = key(IDENTIFIER, "the tensor that the strides walk over", required=True, default="")
     small: str = key(IDENTIFIER, "the other data tensor", required=True, default="")
-    weights: Located | None = key(Formula(), "the weights as name[group, small channel, big channel, tap]", required=True)
+    weights: Located | None = key(
+        Formula(), "the weights as name[group, small channel, big channel, tap]", required=True
+    )
     bias: str | None = key(IDENTIFIER, "the tensor added per output channel")
     groups: str = key(SYMBOL, "the number of groups", default="G")
     stride: str = key(SYMBOL, "the stride", default="S")
@@ -262,11 +271,15 @@ class Op(Node):
     source: tuple[str, ...] = key(ListOf(SLUG), "the pages it was transcribed from", default=())
     spatial_rank: RankRange = key(Struct(RankRange), "how many spatial axes", default=RankRange())
     dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "role to symbol", required=True, default={})
-    attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "the attributes, in the page's order", default=())
+    attributes: tuple[Attribute, ...] = key(
+        ListOf(Struct(Attribute)), "the attributes, in the page's order", default=()
+    )
     layouts: dict[str, dict[str, tuple[str, ...]]] = key(
         MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
     )
-    inputs: tuple[Tensor, ...] = key(ListOf(Struct(Tensor)), "the inputs, in the page's order", required=True, default=())
+    inputs: tuple[Tensor, ...] = key(
+        ListOf(Struct(Tensor)), "the inputs, in the page's order", required=True, default=()
+    )
     outputs: tuple[Tensor, ...] = key(ListOf(Struct(Tensor)), "the outputs", required=True, default=())
     dtypes: tuple[dict[str, str], ...] = key(
         ListOf(MapOf(IDENTIFIER, OneOf((*DTYPES, "f64")))), "the supported rows", required=True, default=()
@@ -275,14 +288,27 @@ class Op(Node):
     padding: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values that make the padding", default={})
     shape: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "the extents that only the output has", default={})
     constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "the conditions on a call", default=())
-    classes: tuple[GroupClass, ...] = key(ListOf(Struct(GroupClass)), "families of calls, the first that fits", default=())
+    classes: tuple[GroupClass, ...] = key(
+        ListOf(Struct(GroupClass)), "families of calls, the first that fits", default=()
+    )
     semantics: Semantics = key(Struct(Semantics), "what it computes", required=True, default=Semantics())
     normal_form: NormalForm | None = key(Struct(NormalForm), "the form that fast kernels are made from")
     relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "ties to other operations", default=())
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = _mark()
 
-    API_NAMES: ClassVar[frozenset[str]] = frozenset({"explain", "infer_shape", "variants", "operations", "build", "build_kernels", "set_num_threads", "get_num_threads"})
+    API_NAMES: ClassVar[frozenset[str]] = frozenset(
+        {
+            "explain",
+            "infer_shape",
+            "variants",
+            "operations",
+            "build",
+            "build_kernels",
+            "set_num_threads",
+            "get_num_threads",
+        }
+    )
 
     @property
     def function(self) -> str:

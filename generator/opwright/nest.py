@@ -55,7 +55,8 @@ class Access:
 
     def substitute(self, letters: Mapping[str, Affine]) -> Access:
         ways = tuple(
-            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes) for axes in self.ways
+            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
+            for axes in self.ways
         )
         return Access(self.tensor, ways)
 
@@ -120,27 +121,29 @@ class Nest:
 ABSENT = "absent"
 
 
-def neutral_values(op: Op) -> dict[str, int]:
-    """What every symbol and letter is on a spatial axis that a call does not have; scalars, which are any, are left out."""
-    kinds = symbol_kinds(op)
-    values = {symbol_of(a): a.neutral or 0 for a in op.attributes if kinds.get(symbol_of(a)) == expr.Kind("int", True)}
-    values |= {symbol: let.neutral or 0 for symbol, let in op.lets.items() if kinds[symbol].vector}
-    values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
-    return values
+class MissingAxes:
+    """What expressions are on a spatial axis that a call does not have: extents should be 1 there, indices 0."""
 
+    def __init__(self, op: Op) -> None:
+        kinds = symbol_kinds(op)
+        neutral = {symbol_of(attribute): attribute.neutral or 0 for attribute in op.attributes}
+        neutral |= {symbol: let.neutral or 0 for symbol, let in op.lets.items()}
+        self.possible = op.spatial_rank.min < op.spatial_rank.max
+        self.symbols = frozenset(kinds)
+        self.vectors = {name for name, kind in kinds.items() if kind.vector}
+        self.values: dict[str, expr.Value] = {name: neutral.get(name, 1) for name in self.vectors}
+        self.values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
 
-def neutral_value(op: Op, tree: expr.Expr) -> expr.Value | None:
-    """The value of a tree on a missing spatial axis, letters being 0; None where scalars or a remainder decide it."""
-    letters = {name for name in expr.names(tree) if name not in symbol_kinds(op)}
-    try:
-        return expr.evaluate(tree, {**dict.fromkeys(letters, 0), **neutral_values(op)})
-    except (KeyError, expr.Inexact):
-        return None
+    def value(self, tree: expr.Expr) -> expr.Value | None:
+        """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
+        try:
+            return expr.evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
+        except (KeyError, expr.Inexact):
+            return None
 
-
-def neutral_on_missing_axes(op: Op, tree: expr.Expr, wanted: expr.Value) -> bool:
-    """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
-    return op.spatial_rank.min == op.spatial_rank.max or neutral_value(op, tree) == wanted
+    def fits(self, tree: expr.Expr, wanted: expr.Value) -> bool:
+        """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
+        return not self.possible or self.value(tree) == wanted
 
 
 class Expansion:
@@ -149,9 +152,13 @@ class Expansion:
     def __init__(self, op: Op, group_class: GroupClass | None) -> None:
         self.op = op
         self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
-        kinds = symbol_kinds(op)
-        self.vectors = {name for name, kind in kinds.items() if kind.vector}
-        self.sizes = {symbol: polynomial(value.tree) for symbol, value in (group_class.let if group_class else {}).items()}
+        self.missing = MissingAxes(op)
+        self.vectors = self.missing.vectors
+        self.renamings = {
+            suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes
+        }
+        sizes = group_class.let if group_class else {}
+        self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
@@ -164,7 +171,7 @@ class Expansion:
         return [(f"{name}_{suffix}", suffix) for suffix in self.suffixes] if vector else [(name, None)]
 
     def renamed(self, suffix: str | None) -> dict[str, Poly]:
-        return {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} if suffix else {}
+        return self.renamings[suffix] if suffix else {}
 
     def poly(self, tree: expr.Expr, suffix: str | None) -> Poly:
         """An extent; on a spatial axis that a call does not have it is 1."""
@@ -173,11 +180,13 @@ class Expansion:
 
     def correction(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Poly:
         """What makes an expression `wanted` on a missing axis, where its neutral values alone do not."""
-        if suffix is None or neutral_on_missing_axes(self.op, tree, wanted):
+        if suffix is None or self.missing.fits(tree, wanted):
             return ZERO
-        value = neutral_value(self.op, tree)
+        value = self.missing.value(tree)
         if not isinstance(value, int):
-            message = "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
+            message = (
+                "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
+            )
             raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
         return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
 
@@ -226,7 +235,12 @@ def _axes(
         vector = bool(expr.names(dims[name]) & expansion.vectors)
         for copy, suffix in expansion.copies(name, vector):
             axes.append(
-                Axis(copy, expansion.poly(dims[name], suffix), expansion.affine(index[name], suffix, letters, vectors), ONE)
+                Axis(
+                    copy,
+                    expansion.poly(dims[name], suffix),
+                    expansion.affine(index[name], suffix, letters, vectors),
+                    ONE,
+                )
             )
     strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
     return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
@@ -245,7 +259,9 @@ def access(
     ways = []
     for arrangement in tensor.arrangements.values():
         dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
-        index = {axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()}
+        index = {
+            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
+        }
         order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
         ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
     return Access(read.tensor, tuple(ways))
@@ -315,7 +331,9 @@ class _Derivation:
 
     def access(self, read: Read) -> Access:
         expansion = self.expansion
-        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(self.ones)
+        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(
+            self.ones
+        )
         if len(raw.ways) > 1:
             self.stays_inside(raw)
         return _merged(raw, self.ones)
@@ -326,7 +344,9 @@ class _Derivation:
         for axes in accessed.ways:
             radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
             if None in radix:
-                raise self.fail(f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no single bound would be safe")
+                raise self.fail(
+                    f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no one bound would be safe"
+                )
             walked.append(sorted(letter for letters in radix for letter in letters or ()))
         if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
             raise self.fail(f"the arrangements of '{accessed.tensor}' do not walk the same elements")
@@ -356,7 +376,11 @@ class _Derivation:
     def solvable(self, axis: Axis, free: Sequence[str], used: set[str]) -> str:
         """The letter that an output axis' equation is solved for: the first that has a sure sign."""
         for letter in axis.index.letters:
-            if letter in free and letter not in used and self.expansion.positive(axis.index.coefficient(letter)) is not None:
+            if (
+                letter in free
+                and letter not in used
+                and self.expansion.positive(axis.index.coefficient(letter)) is not None
+            ):
                 return letter
         raise self.fail(f"the index of output axis {axis.name} has no letter that it can be solved for")
 
@@ -470,7 +494,9 @@ class _Derivation:
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:
-                    raise self.fail("two output axes are tied to the same range letter; the gather form would need a test per tap")
+                    raise self.fail(
+                        "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                    )
                 loops[loop.letter] = dataclasses.replace(loop, solved=condition)
                 reached[condition.letter] = loop.letter
             elif sure:
@@ -484,7 +510,8 @@ class _Derivation:
         names = {axis.name: position for position, axis in general.items()}
         ways = tuple(
             tuple(
-                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis for axis in axes
+                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis
+                for axis in axes
             )
             for axes in self.target.ways
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Union
 
 from . import expr
 from .expr import Binary, Expr, Name
@@ -74,7 +73,7 @@ class Check:
     constraint: Constraint
 
 
-Step = Union[ParseAttribute, Bind, Extent, Compute, Check]
+Step = ParseAttribute | Bind | Extent | Compute | Check
 
 
 def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
@@ -87,7 +86,9 @@ def symbol_kinds(op: Op) -> dict[str, expr.Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
     kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
     for attribute in op.attributes:
-        kind = {"s64": expr.Kind("int"), "s64[]": expr.Kind("int", True), "f32": expr.Kind("real")}.get(attribute.type or "")
+        kind = {"s64": expr.Kind("int"), "s64[]": expr.Kind("int", True), "f32": expr.Kind("real")}.get(
+            attribute.type or ""
+        )
         if kind and not attribute.shape_of:
             kinds[symbol_of(attribute)] = kind
     pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
@@ -206,9 +207,18 @@ def plan(op: Op) -> tuple[Step, ...]:
         settle()
     settle()
 
-    problems = [Problem(let.at, "never-known", f"'{symbol}' depends on something that a call never tells") for symbol, let in lets.items()]
-    problems += [Problem(dim.at, "never-known", f"no input, attribute or formula tells '{dim.symbol}' ({role})") for role, dim in dims.values()]
-    problems += [Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that a call never tells") for c in constraints]
+    problems = [
+        Problem(let.at, "never-known", f"'{symbol}' depends on something that a call never tells")
+        for symbol, let in lets.items()
+    ]
+    problems += [
+        Problem(dim.at, "never-known", f"no input, attribute or formula tells '{dim.symbol}' ({role})")
+        for role, dim in dims.values()
+    ]
+    problems += [
+        Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that a call never tells")
+        for c in constraints
+    ]
     if problems:
         raise SpecInvalid(problems)
     return tuple(steps)

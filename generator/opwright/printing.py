@@ -12,7 +12,18 @@ from . import expr
 from .expr import ARITHMETIC, COMPARISONS, Binary, Call, Expr, Name, Number, Read, Unary
 from .poly import ONE, ZERO, Affine, Monomial, NotPolynomial, Poly
 
-_LEVEL = {"or": 1, "and": 2, "not": 3, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "*": 6, "/": 6, "%": 6, "neg": 7}
+_LEVEL = {
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    **dict.fromkeys(COMPARISONS, 4),
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "%": 6,
+    "neg": 7,
+}
 
 
 def _infix(op: str, left: str, right: str, level: int) -> str:
@@ -183,7 +194,9 @@ def c_affine(value: Affine) -> str:
         else:
             parts.append((1, f"{letter} * ({c_poly(coefficient)})"))
     if value.offset != ZERO:
-        parts += [(1 if factor > 0 else -1, c_monomial(monomial, abs(factor))) for monomial, factor in value.offset.terms]
+        parts += [
+            (1 if factor > 0 else -1, c_monomial(monomial, abs(factor))) for monomial, factor in value.offset.terms
+        ]
     return _sum(parts)
 
 

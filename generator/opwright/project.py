@@ -45,7 +45,9 @@ def find(spec: Path | None = None, templates: Path | None = None, output: Path |
     return Project(
         root=root,
         spec=folder,
-        templates=(templates or (base / "templates" if (base / "templates").is_dir() else CARRIED / "templates")).resolve(),
+        templates=(
+            templates or (base / "templates" if (base / "templates").is_dir() else CARRIED / "templates")
+        ).resolve(),
         output=(output or base / "generated" / "opwright_kernels").resolve(),
     )
 

@@ -7,17 +7,19 @@ is strict: an undefined name is an error, spec text goes through a filter wherev
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from . import hashing, prose, wrapper
+from . import hashing, layout, prose, reference, wrapper
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
-from .nest import derive
-from .variants import expand, row_name
+from .project import CARRIED
+from .variants import ISAS, expand, row_name
 
 RUNTIME = "python/runtime"
 
@@ -54,22 +56,38 @@ def string_literal(text: str) -> str:
 
 
 def docstring(text: str) -> str:
-    """Spec text inside a Python docstring."""
-    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
+    """Spec text inside a Python docstring, which must not end in it."""
+    return text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+
+
+def names(values: Iterable[str]) -> str:
+    """Names as a Python tuple of strings."""
+    return tuple_(f'"{value}"' for value in values)
+
+
+def tuple_(values: Iterable[str]) -> str:
+    """Expressions as a Python tuple."""
+    parts = list(values)
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#+!|~$&"})
 
 
+_LINE_START = re.compile(r"^(\d*)([-=.)])")
+_LINK = re.compile(r"(?<=www)\.|:(?=//)|@")
+
+
 def markdown(text: str) -> str:
-    """Spec text inside Markdown prose or a table cell, every mark of the language inert."""
-    return " ".join(text.split()).translate(_MARKDOWN)
+    """Spec text inside Markdown prose or a table cell: every mark of the language inert, no address a link."""
+    clean = _LINE_START.sub(r"\1\\\2", " ".join(text.split()).translate(_MARKDOWN))
+    return _LINK.sub(r"\\\g<0>", clean)
 
 
 def code(text: str) -> str:
-    """Spec text as inline code of Markdown that may stand in a table cell."""
-    clean = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
-    return f"`{clean}`"
+    """Spec text as inline code of Markdown that may stand in a table cell; nothing for no text."""
+    clean = " ".join(text.split()).replace("`", "'").replace("\\|", "\\ |").replace("|", "\\|")
+    return f"`{clean}`" if clean else ""
 
 
 def environment(templates: Path) -> jinja2.Environment:
@@ -85,6 +103,8 @@ def environment(templates: Path) -> jinja2.Environment:
         "c_comment": c_comment,
         "string_literal": string_literal,
         "docstring": docstring,
+        "names": names,
+        "tuple": tuple_,
         "markdown": markdown,
         "code": code,
     }
@@ -109,28 +129,72 @@ def render(library: Library, templates: Path, spec_folder: str) -> dict[str, str
     def put(path: str, template: str, **parameters: Any) -> None:
         files[path] = env.get_template(template).render(**parameters)
 
-    put("__init__.py", "python/__init__.py.j2", head=everything, ops=library.ops)
-    put("__init__.pyi", "python/__init__.pyi.j2", head=everything, wrappers=wrappers)
+    put(
+        "__init__.py",
+        "python/__init__.py.j2",
+        head=everything,
+        ops=library.ops,
+        imports=_imports(library.ops),
+        exports=_exports(library.ops),
+    )
+    lists = any("Integers" in w.imports for w in wrappers)
+    put("__init__.pyi", "python/__init__.pyi.j2", head=everything, wrappers=wrappers, lists=lists)
     files["py.typed"] = ""
     for source in sorted((templates / RUNTIME).glob("*.py")):
         files[source.name] = source.read_text(encoding="utf-8")
     put("include/opwright_kernels.h", "c/kernels.h.j2", head=everything, units=units)
     put("include/opwright_numeric.h", "c/numeric.h.j2", head=everything)
-    put("docs/API.md", "docs/api.md.j2", head=everything, ops=library.ops)
+    put("docs/API.md", "docs/api.md.j2", head=everything, ops=library.ops, isas=ISAS)
     for view, wrapped in zip(units, wrappers):
         op = view.op
         head = Head(op.at.file)
         put(f"_{op.function}.py", "python/op.py.j2", head=head, w=wrapped, unit=view, docstring=prose.docstring(op))
-        put(f"docs/{op.function}.md", "docs/op.md.j2", head=head, op=op, w=wrapped, unit=view, pages=library.pages)
+        put(
+            f"docs/{op.function}.md",
+            "docs/op.md.j2",
+            head=head,
+            page=reference.page(op, wrapped, view.kernels, library.pages),
+        )
         for row, dtype in zip(op.dtypes, view.dtypes):
             kernels = [k for k in view.kernels if k.variant.row is row]
-            first = kernels[0].variant
-            lines = prose.unit_head(op, dtype, row["accumulate"], derive(op, first.layouts, first.group_class))
+            lines = prose.unit_head(op, row, view.sizes)
             semantic = Head(op.at.file, hashing.semantic_hash(op), tuple(map(c_comment_line, lines)))
-            put(f"c/{op.function}_{dtype}.c", "c/unit.c.j2", head=semantic, op=op, kernels=kernels)
+            put(f"c/{op.function}_{dtype}.c", "c/unit.c.j2", head=semantic, kernels=kernels)
     places = {op.function: wrapper.provenance(op) for op in library.ops}
     files["PROVENANCE.json"] = json.dumps(places, indent=1, sort_keys=True) + "\n"
-    return {path: tidy(text) for path, text in sorted(files.items())}
+    return {path: tidy(path, text) for path, text in sorted(files.items())}
+
+
+def _imports(ops: Iterable[Op]) -> list[str]:
+    """The imports of the package's own modules, by name of the module."""
+    modules = {
+        "_build": ["BuildError"],
+        "_errors": ["SpecError", "SpecTypeError"],
+        "_operation": ["Explanation", "TensorSpec", "VariantInfo", "build", "get_num_threads", "set_num_threads"],
+    }
+    lines = {module: [f"from .{module} import {', '.join(imported)}"] for module, imported in modules.items()}
+    for op in ops:
+        module = f"_{op.function}"
+        lines[module] = [
+            f"from .{module} import OPERATION as {module.upper()}",
+            f"from .{module} import {op.function}",
+        ]
+    return [line for _, group in sorted(lines.items()) for line in group]
+
+
+def _exports(ops: Iterable[Op]) -> list[str]:
+    """The public names: classes, then functions."""
+    classes = ["BuildError", "Explanation", "SpecError", "SpecTypeError", "TensorSpec", "VariantInfo"]
+    functions = [
+        "build_kernels",
+        "explain",
+        "get_num_threads",
+        "infer_shape",
+        "operations",
+        "set_num_threads",
+        "variants",
+    ]
+    return [*classes, *sorted([*functions, *(op.function for op in ops)])]
 
 
 def c_comment_line(line: str) -> str:
@@ -138,8 +202,10 @@ def c_comment_line(line: str) -> str:
     return line[: len(line) - len(line.lstrip())] + c_comment(line)
 
 
-def tidy(text: str) -> str:
-    """No blanks at line ends, at most two empty lines in a row, one newline at the end."""
+def tidy(path: str, text: str) -> str:
+    """No blanks at line ends, at most two empty lines in a row, one newline at the end; long Python lines broken."""
+    if path.endswith((".py", ".pyi")):
+        text = layout.tidy(text)
     lines: list[str] = []
     for line in text.split("\n"):
         line = line.rstrip()
@@ -156,7 +222,11 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     """MANIFEST.json: what each output is made of, and its own hash."""
     owner: dict[str, Op] = {}
     for op in library.ops:
-        names = [f"_{op.function}.py", f"docs/{op.function}.md", *(f"c/{op.function}_{row_name(op, row)}.c" for row in op.dtypes)]
+        names = [
+            f"_{op.function}.py",
+            f"docs/{op.function}.md",
+            *(f"c/{op.function}_{row_name(op, row)}.c" for row in op.dtypes),
+        ]
         owner |= dict.fromkeys(names, op)
     outputs = {}
     for path, text in sorted(files.items()):
@@ -166,11 +236,14 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
             dtype = path.removeprefix(f"c/{found.function}_").removesuffix(".c")
             variants = [variant.name for variant in expand(found) if variant.dtype == dtype]
         outputs[path] = {"op": found.op if found else None, "variants": variants, "sha256": hashing.text_hash(text)}
-    ops = {op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)} for op in library.ops}
+    ops = {
+        op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
+        for op in library.ops
+    }
     whole = {
         "ops": ops,
         "templates": hashing.folder_hash(templates, (".j2", ".py")),
-        "generator": hashing.folder_hash(generator, (".py",)),
+        "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
         "outputs": outputs,
     }
     return json.dumps(whole, indent=1, sort_keys=True) + "\n"

@@ -26,9 +26,10 @@ MAX_ITEMS = 200
 C_WORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm main NULL "
-    "EOF INFINITY NAN INT64_MAX INT64_MIN bool true false complex imaginary linux unix errno signgam assert stdin stdout "
-    "stderr FILE BUFSIZ int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t intptr_t "
-    "uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local alignas alignof".split()
+    "EOF INFINITY NAN INT64_MAX INT64_MIN bool true false complex imaginary linux unix errno signgam assert stdin "
+    "stdout stderr FILE BUFSIZ int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t "
+    "intptr_t uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local alignas "
+    "alignof".split()
 )
 RESERVED = C_WORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
 RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})
@@ -343,7 +344,7 @@ class Struct:
         values: dict[str, Any] = {}
         short = self.cls.shorthand
         if short and isinstance(node, yaml.ScalarNode):
-            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})  # type: ignore[call-arg]
+            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})
         seen: dict[str, Mark] = {}
         for key_node, child in entries(node, file, problems):
             name = _scalar(key_node, file, problems, "a key") or ""
@@ -358,7 +359,9 @@ class Struct:
         for name, metadata in keys.items():
             if metadata["required"] and name not in seen:
                 problems.note(at, "missing-key", f"'{name}' is missing: {metadata['doc']}")
-                values[names[name]] = metadata["kind"].decode(yaml.ScalarNode("", "", node.start_mark), file, Problems())
+                values[names[name]] = metadata["kind"].decode(
+                    yaml.ScalarNode("", "", node.start_mark), file, Problems()
+                )
         at = dataclasses.replace(at, keys=tuple(seen.items()))
         return self.cls(**values, at=at)  # type: ignore[call-arg]
 

@@ -45,7 +45,7 @@ class Problem:
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-class SpecInvalid(Exception):
+class SpecInvalid(Exception):  # noqa: N818  # named for what it says
     """A set of specs that cannot be used; `problems` lists every reason, in file order."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -59,6 +59,12 @@ class Wrapper:
     arrangements: dict[str, tuple[str, ...]]
     terms: str
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The types that the signature needs, in the order of linters."""
+        lists = any("Integers" in parameter.annotation for parameter in self.attributes)
+        return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
 
 def parameter_name(tensor: Tensor) -> str:
     return tensor.parameter or tensor.name
@@ -151,7 +157,9 @@ class _Writer:
                 given["default"] = int(attribute.default)
         fields["options"] = "".join(f", {key}={value}" for key, value in given.items())
         fields["length"] = "rank" if attribute.length == "spatial" else "None"
-        self.add({"s64": "integer", "s64[]": "integers", "f32": "real", "string": "word"}[attribute.type or ""], **fields)
+        self.add(
+            {"s64": "integer", "s64[]": "integers", "f32": "real", "string": "word"}[attribute.type or ""], **fields
+        )
 
     def ranks(self) -> None:
         first = True
@@ -160,7 +168,13 @@ class _Writer:
             vector = bool(spatial(dims, self.op))
             fixed = len(dims) - int(vector)
             span = self.op.spatial_rank
-            fields = {"name": tensor.name, "optional": tensor.optional, "fixed": fixed, "min": span.min, "max": span.max}
+            fields = {
+                "name": tensor.name,
+                "optional": tensor.optional,
+                "fixed": fixed,
+                "min": span.min,
+                "max": span.max,
+            }
             self.add("spatial_rank" if vector and first else "rank", vector=vector, **fields)
             first = first and not vector
         if first:
@@ -171,7 +185,11 @@ class _Writer:
         if tensor.layout:
             return f"LAYOUTS[{tensor.layout!r}][{tensor.layout}]".replace("'", '"')
         dims = tensor.dims or next(iter(tensor.arrangements.values())).dims
-        return "(" + "".join(f'"{axis}", ' for axis in dims).rstrip(" ") + ")" if len(dims) == 1 else "(" + ", ".join(f'"{axis}"' for axis in dims) + ")"
+        return (
+            "(" + "".join(f'"{axis}", ' for axis in dims).rstrip(" ") + ")"
+            if len(dims) == 1
+            else "(" + ", ".join(f'"{axis}"' for axis in dims) + ")"
+        )
 
     def vector_axis(self, way: BindWay) -> str:
         names = [axis.axis for axis in way.axes if expr.names(axis.extent.tree) & self.vectors]
@@ -183,11 +201,15 @@ class _Writer:
             (parameter_name(giver) if isinstance(giver, Tensor) else giver.name or "", isinstance(giver, Tensor))
             for giver in self.op.stated_by(tensor)
         ]
-        ways = []
+        ways: list[dict[str, Any]] = []
         for way in step.ways:
-            known = [(axis.axis, self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))) for axis in way.axes if axis.known]
+            known = [
+                (axis.axis, self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree)))
+                for axis in way.axes
+                if axis.known
+            ]
             unknown = [(axis.axis, axis.extent.text) for axis in way.axes if not axis.known]
-            learned = [
+            learned: list[dict[str, str | None]] = [
                 {
                     "symbol": axis.unknown,
                     "axis": axis.axis,
@@ -198,10 +220,10 @@ class _Writer:
                 if not axis.known
             ]
             ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
-        learned = [way["learned"] for way in ways]
+        all_learned = [way["learned"] for way in ways]
         self.add(
             "bind",
-            learned=learned[0] if all(same == learned[0] for same in learned) else None,
+            learned=all_learned[0] if all(same == all_learned[0] for same in all_learned) else None,
             name=tensor.name,
             optional=tensor.optional,
             stated=step.stated,
@@ -220,8 +242,9 @@ class _Writer:
         measured = symbol not in self.op.shape
         if least == 0 and measured:
             return
-        tensor = next(t.name for t in (*self.op.tensors,) if any(symbol in expr.names(e.tree) for e in self.extents(t)))
-        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, least=least, argument=tensor,
+        tensor = next(t for t in self.op.tensors if any(symbol in expr.names(e.tree) for e in self.extents(t)))
+        argument = f"{tensor.name}_giver" if self.op.stated_by(tensor) else f'"{tensor.name}"'
+        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, least=least, argument=argument,
                  vector=symbol in self.vectors, role=step.role)  # fmt: skip
 
     def extents(self, tensor: Tensor) -> Iterable[Any]:
@@ -242,7 +265,7 @@ class _Writer:
         tree = constraint.expr.tree
         vector = bool(self._outside(tree) & self.vectors)
         condition = python(tree, self.vectors, wrap="all") if vector else python(tree, self.vectors)
-        names = [name for name in dict.fromkeys(n.id for n in expr.walk(tree) if isinstance(n, expr.Name))]
+        names = list(dict.fromkeys(n.id for n in expr.walk(tree) if isinstance(n, expr.Name)))
         nearest = constraint.nearest
         self.add(
             "check",
@@ -262,16 +285,17 @@ def wrapper(op: Op) -> Wrapper:
     words = {}
     for attribute in op.attributes:
         if attribute.type == "string":
-            spellings = {}
+            spellings: dict[str, str] = {}
             for allowed in attribute.values or ():
                 spellings |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
             refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
             words[attribute.name or ""] = {"spellings": spellings, "refused": refused}
-    layouts = {name: dict(op.layouts[name].items()) for name in op.layout_attributes}
     layouts = {
-        name: {word: axes for word, axes in table.items() if word in words[name]["spellings"]} for name, table in layouts.items()
+        name: {word: axes for word, axes in op.layouts[name].items() if word in words[name]["spellings"]}
+        for name in op.layout_attributes
     }
     kinds = symbol_kinds(op)
+    parameters = {tensor.name: parameter_name(tensor) for tensor in op.inputs}
     return Wrapper(
         op=op,
         inputs=tuple(_input_parameter(tensor) for tensor in op.inputs),
@@ -279,7 +303,10 @@ def wrapper(op: Op) -> Wrapper:
         statements=statements,
         words=words,
         layouts=layouts,
-        rows=tuple({name: NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"} for row in op.dtypes),
+        rows=tuple(
+            {parameters.get(name, name): NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"}
+            for row in op.dtypes
+        ),
         classes=tuple(
             (group.name or "", python(group.when.tree, writer.vectors) if group.when else None) for group in op.classes
         ),
@@ -296,7 +323,9 @@ def _output_axes(op: Op, writer: _Writer) -> str:
     if op.stated_by(op.output):
         return ""
     dims = op.output.dims
-    parts = [f'"{axis}": {writer.print(extent.tree, writer.is_vector_axis(extent.tree))}' for axis, extent in dims.items()]
+    parts = [
+        f'"{axis}": {writer.print(extent.tree, writer.is_vector_axis(extent.tree))}' for axis, extent in dims.items()
+    ]
     return "{" + ", ".join(parts) + "}"
 
 
@@ -304,7 +333,10 @@ def _terms(op: Op, writer: _Writer) -> str:
     """How many terms the sums have, as Python."""
     trees = [extent.tree for extent in op.semantics.ranges.values()]
     factors = [expr.Call("prod", (tree,)) if writer.is_vector_axis(tree) else tree for tree in trees]
-    return " * ".join(f"({text})" if " " in text and "(" not in text else text for text in map(writer.print, factors)) or "1"
+    return (
+        " * ".join(f"({text})" if " " in text and "(" not in text else text for text in map(writer.print, factors))
+        or "1"
+    )
 
 
 def _named(op: Op) -> dict[str, str]:

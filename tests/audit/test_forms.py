@@ -19,7 +19,7 @@ FORMS = {
     "scraped_flat.txt": "Markdown, line breaks lost",
     "page.html": "HTML",
 }
-NAMES = "strides pads_begin pads_end dilations auto_pad groups data_format weights_format".split()
+NAMES = ["strides", "pads_begin", "pads_end", "dilations", "auto_pad", "groups", "data_format", "weights_format"]
 
 
 def test_every_page_of_the_folder_is_tested() -> None:
@@ -97,4 +97,4 @@ def test_the_line_under_a_table_is_no_row_of_it() -> None:
 
 
 def test_navigation_of_an_html_page_is_no_part_of_it() -> None:
-    assert [text.text for text in page("page.html").texts][0] == "ConvolutionBackwardData"
+    assert next(page("page.html").texts).text == "ConvolutionBackwardData"

@@ -212,8 +212,9 @@ def trusted(call: Call) -> Call | None:
         else:
             weights = asked.weights.astype(np.float32)
             inputs[1] = spatial_first(weights) if asked.weights_last else weights
-    if "output_padding" in attributes:  # R7
-        attributes["output_padding"] = list(attributes["output_padding"])[: len(asked.axes)]
+    padding = list(attributes.pop("output_padding", None) or ())[: len(asked.axes)]
+    if any(padding):  # R7: some ops refuse even zeros
+        attributes["output_padding"] = padding
     stated = Call(call.op, tuple(inputs), attributes)
     same = attributes.get("auto_pad", "none").lower().startswith("same")
     padded = any(attributes.get("output_padding", ()))

@@ -2,29 +2,41 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 5bc075a9f7cd796e9ab45d383ec315e49e23b0d76c8b9d58fb05fce43429ea6c
 //
-// ConvTransposeBackwardData, f32.
+// ConvTransposeBackwardData: diff_dst f32, weights f32, diff_src f32; sums in f32.
 //
-// The gradient of ConvTranspose in its src.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     diff_src[n, g * (IC / G) + c, i] += diff_dst[n, g * (OC / G) + o, i * S + k * D - PB] * weights[g, c, o, k]
-// for all n < N, g < G, i < I, k < K, o < OC / G, c < IC / G, from 0.
+// for all n < N, g < G, i < I, k < K, o < OC / G, c < IC / G.
+// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: nothing of it is read,
+// and what its other factors hold, Inf and NaN included, does not matter.
 //
-// diff_dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
-// weights: arrangement library: (IC, OC / G, K) as IOX or (K, OC / G, IC) as XOI; arrangement page: (IC / G, OC,
-// K) as IOX or (K, OC, IC / G) as XOI.
-// diff_src: (N, IC, I) as NCX or (N, I, IC) as NXC.
+// Arrays are dense, the last axis fastest. diff_src overlaps no input; inputs may overlap each other.
+//     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
+//     weights where sizes->weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as XOI.
+//         weights[g, c, o, k] stands at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of
+//         extent OC / G, X of extent K.
+//     weights where sizes->weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as XOI.
+//         weights[g, c, o, k] stands at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O
+//         of extent OC, X of extent K.
+//     diff_src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to f32 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_iox_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -105,6 +117,7 @@ void conv_transpose_backward_data_f32_ncx_iox_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_iox_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -181,6 +194,7 @@ void conv_transpose_backward_data_f32_ncx_iox_depthwise_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_iox_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -267,6 +281,7 @@ void conv_transpose_backward_data_f32_ncx_iox_grouped_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_xoi_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -347,6 +362,7 @@ void conv_transpose_backward_data_f32_ncx_xoi_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_xoi_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -423,6 +439,7 @@ void conv_transpose_backward_data_f32_ncx_xoi_depthwise_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_xoi_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -509,6 +526,7 @@ void conv_transpose_backward_data_f32_ncx_xoi_grouped_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_nxc_iox_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -588,6 +606,7 @@ void conv_transpose_backward_data_f32_nxc_iox_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f32_nxc_iox_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -664,6 +683,7 @@ void conv_transpose_backward_data_f32_nxc_iox_depthwise_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_nxc_iox_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -749,6 +769,7 @@ void conv_transpose_backward_data_f32_nxc_iox_grouped_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_nxc_xoi_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -828,6 +849,7 @@ void conv_transpose_backward_data_f32_nxc_xoi_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f32_nxc_xoi_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -904,6 +926,7 @@ void conv_transpose_backward_data_f32_nxc_xoi_depthwise_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_nxc_xoi_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,

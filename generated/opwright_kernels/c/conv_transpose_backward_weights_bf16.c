@@ -2,29 +2,44 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 6f8d8e8f010a194edc8f302a457a7e329aeae2d5b66ee025f5312ad3c9bc95fb
 //
-// ConvTransposeBackwardWeights, bf16.
+// ConvTransposeBackwardWeights: src bf16, diff_dst bf16, diff_weights bf16; sums in f32.
 //
-// The gradient of ConvTranspose in its weights.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     diff_weights[g, c, o, k] += src[n, g * (IC / G) + c, i] * diff_dst[n, g * (OC / G) + o, i * S + k * D - PB]
-// for all g < G, o < OC / G, c < IC / G, k < K, n < N, i < I, from 0.
+// for all g < G, o < OC / G, c < IC / G, k < K, n < N, i < I.
+// A cell of diff_weights starts at 0. A term with an index outside its tensor does not exist: nothing of it is
+// read, and what its other factors hold, Inf and NaN included, does not matter.
 //
-// src: (N, IC, I) as NCX or (N, I, IC) as NXC.
-// diff_dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
-// diff_weights: arrangement library: (IC, OC / G, K) as IOX or (K, OC / G, IC) as XOI; arrangement page: (IC /
-// G, OC, K) as IOX or (K, OC, IC / G) as XOI.
+// Arrays are dense, the last axis fastest. diff_weights overlaps no input; inputs may overlap each other.
+//     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
+//     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
+//     diff_weights where sizes->diff_weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC)
+//         as XOI.
+//         diff_weights[g, c, o, k] stands at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O
+//         of extent OC / G, X of extent K.
+//     diff_weights where sizes->diff_weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as
+//         XOI.
+//         diff_weights[g, c, o, k] stands at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC /
+//         G, O of extent OC, X of extent K.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters k and i; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
+// over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_iox_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -97,6 +112,7 @@ void conv_transpose_backward_weights_bf16_ncx_iox_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -166,6 +182,7 @@ void conv_transpose_backward_weights_bf16_ncx_iox_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_iox_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -244,6 +261,7 @@ void conv_transpose_backward_weights_bf16_ncx_iox_grouped_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_xoi_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -316,6 +334,7 @@ void conv_transpose_backward_weights_bf16_ncx_xoi_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_xoi_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -385,6 +404,7 @@ void conv_transpose_backward_weights_bf16_ncx_xoi_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_xoi_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -463,6 +483,7 @@ void conv_transpose_backward_weights_bf16_ncx_xoi_grouped_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_iox_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -542,6 +563,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -611,6 +633,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_depthwise_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_iox_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -696,6 +719,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_grouped_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_xoi_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -775,6 +799,7 @@ void conv_transpose_backward_weights_bf16_nxc_xoi_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_xoi_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -844,6 +869,7 @@ void conv_transpose_backward_weights_bf16_nxc_xoi_depthwise_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_xoi_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,

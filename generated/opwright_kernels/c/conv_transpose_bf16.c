@@ -2,31 +2,45 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: ad1340aeb47447cb5d1a6109ab9edda213cc7bae20336cf6607c581e52b882c6
 //
-// ConvTranspose, bf16.
+// ConvTranspose: src bf16, weights bf16, bias bf16, dst bf16; sums in f32.
 //
-// The gradient of Convolution in its src, offered as a forward operation.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     dst[n, g * (OC / G) + o, i * S + k * D - PB] += src[n, g * (IC / G) + c, i] * weights[g, c, o, k]
-// for all n < N, g < G, i < I, k < K, o < OC / G, c < IC / G, from 0.
-// What is stored is dst[n, m, x] + bias[m]; an optional input that is NULL counts as 0.
+// for all n < N, g < G, i < I, k < K, o < OC / G, c < IC / G.
+// A cell of dst starts at 0. A term with an index outside its tensor does not exist: nothing of it is read, and
+// what its other factors hold, Inf and NaN included, does not matter.
+// A cell is stored as dst[n, m, x] + bias[m].
+// bias may be NULL and then counts as 0.
 //
-// src: (N, IC, I) as NCX or (N, I, IC) as NXC.
-// weights: arrangement library: (IC, OC / G, K) as IOX or (K, OC / G, IC) as XOI; arrangement page: (IC / G, OC,
-// K) as IOX or (K, OC, IC / G) as XOI.
-// bias: (OC).
-// dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
+// Arrays are dense, the last axis fastest. dst overlaps no input; inputs may overlap each other.
+//     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
+//     weights where sizes->weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as XOI.
+//         weights[g, c, o, k] stands at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of
+//         extent OC / G, X of extent K.
+//     weights where sizes->weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as XOI.
+//         weights[g, c, o, k] stands at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O
+//         of extent OC, X of extent K.
+//     bias: (OC).
+//     dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
+// over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_ncx_iox_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -60,9 +74,9 @@ void conv_transpose_bf16_ncx_iox_dense_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;
@@ -118,6 +132,7 @@ void conv_transpose_bf16_ncx_iox_dense_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_bf16_ncx_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -150,9 +165,9 @@ void conv_transpose_bf16_ncx_iox_depthwise_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = G * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;
@@ -205,6 +220,7 @@ void conv_transpose_bf16_ncx_iox_depthwise_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_ncx_iox_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -242,9 +258,9 @@ void conv_transpose_bf16_ncx_iox_grouped_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;
@@ -302,6 +318,7 @@ void conv_transpose_bf16_ncx_iox_grouped_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_ncx_xoi_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -335,9 +352,9 @@ void conv_transpose_bf16_ncx_xoi_dense_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;
@@ -393,6 +410,7 @@ void conv_transpose_bf16_ncx_xoi_dense_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_bf16_ncx_xoi_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -425,9 +443,9 @@ void conv_transpose_bf16_ncx_xoi_depthwise_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = G * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;
@@ -480,6 +498,7 @@ void conv_transpose_bf16_ncx_xoi_depthwise_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_ncx_xoi_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -517,9 +536,9 @@ void conv_transpose_bf16_ncx_xoi_grouped_portable(
     const int64_t dst_stride_d = O_h * O_w;
     const int64_t dst_stride_h = O_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_c = I_d * I_h * I_w;
     const int64_t src_stride_d = I_h * I_w;
@@ -577,6 +596,7 @@ void conv_transpose_bf16_ncx_xoi_grouped_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_nxc_iox_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -610,11 +630,11 @@ void conv_transpose_bf16_nxc_iox_dense_portable(
     const int64_t dst_stride_h = OC * O_w;
     const int64_t dst_stride_w = OC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_d = IC * I_h * I_w;
     const int64_t src_stride_h = IC * I_w;
@@ -672,6 +692,7 @@ void conv_transpose_bf16_nxc_iox_dense_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_bf16_nxc_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -704,9 +725,9 @@ void conv_transpose_bf16_nxc_iox_depthwise_portable(
     const int64_t dst_stride_h = G * O_w;
     const int64_t dst_step = G;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = G * I_d * I_h * I_w;
     const int64_t src_stride_d = G * I_h * I_w;
     const int64_t src_stride_h = G * I_w;
@@ -759,6 +780,7 @@ void conv_transpose_bf16_nxc_iox_depthwise_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_nxc_iox_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -796,11 +818,11 @@ void conv_transpose_bf16_nxc_iox_grouped_portable(
     const int64_t dst_stride_h = OC * O_w;
     const int64_t dst_stride_w = OC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_d = IC * I_h * I_w;
     const int64_t src_stride_h = IC * I_w;
@@ -860,6 +882,7 @@ void conv_transpose_bf16_nxc_iox_grouped_portable(
     }
 }
 
+// One cell at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_nxc_xoi_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -893,11 +916,11 @@ void conv_transpose_bf16_nxc_xoi_dense_portable(
     const int64_t dst_stride_h = OC * O_w;
     const int64_t dst_stride_w = OC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_d = IC * I_h * I_w;
     const int64_t src_stride_h = IC * I_w;
@@ -947,6 +970,7 @@ void conv_transpose_bf16_nxc_xoi_dense_portable(
     }
 }
 
+// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_bf16_nxc_xoi_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -979,9 +1003,9 @@ void conv_transpose_bf16_nxc_xoi_depthwise_portable(
     const int64_t dst_stride_h = G * O_w;
     const int64_t dst_step = G;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t src_stride_n = G * I_d * I_h * I_w;
     const int64_t src_stride_d = G * I_h * I_w;
     const int64_t src_stride_h = G * I_w;
@@ -1034,6 +1058,7 @@ void conv_transpose_bf16_nxc_xoi_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_bf16_nxc_xoi_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
@@ -1071,11 +1096,11 @@ void conv_transpose_bf16_nxc_xoi_grouped_portable(
     const int64_t dst_stride_h = OC * O_w;
     const int64_t dst_stride_w = OC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t src_stride_n = IC * I_d * I_h * I_w;
     const int64_t src_stride_d = IC * I_h * I_w;
     const int64_t src_stride_h = IC * I_w;

@@ -2,28 +2,39 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 2054ee7ec08fd88fe94725221d2010adb0f9ef24c520eb80639cb5427f7894f8
 //
-// ConvolutionBackwardData, bf16.
+// ConvolutionBackwardData: diff_dst bf16, weights bf16, diff_src bf16; sums in f32.
 //
-// The gradient of Convolution in its src.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     diff_src[n, g * (IC / G) + c, i * S + k * D - PB] += diff_dst[n, g * (OC / G) + o, i] * weights[g, o, c, k]
-// for all n < N, g < G, i < O, k < K, o < OC / G, c < IC / G, from 0.
+// for all n < N, g < G, i < O, k < K, o < OC / G, c < IC / G.
+// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: nothing of it is read,
+// and what its other factors hold, Inf and NaN included, does not matter.
 //
-// diff_dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
-// weights: (OC, IC / G, K) as OIX or (K, IC / G, OC) as XIO.
-// diff_src: (N, IC, I) as NCX or (N, I, IC) as NXC.
+// Arrays are dense, the last axis fastest. diff_src overlaps no input; inputs may overlap each other.
+//     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
+//     weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
+//         weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of
+//         extent IC / G, X of extent K.
+//     diff_src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
+// over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_ncx_oix_dense_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -56,9 +67,9 @@ void convolution_backward_data_bf16_ncx_oix_dense_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -114,6 +125,7 @@ void convolution_backward_data_bf16_ncx_oix_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_bf16_ncx_oix_depthwise_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -145,9 +157,9 @@ void convolution_backward_data_bf16_ncx_oix_depthwise_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -200,6 +212,7 @@ void convolution_backward_data_bf16_ncx_oix_depthwise_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_ncx_oix_grouped_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -235,9 +248,9 @@ void convolution_backward_data_bf16_ncx_oix_grouped_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -294,6 +307,7 @@ void convolution_backward_data_bf16_ncx_oix_grouped_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_ncx_xio_dense_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -326,9 +340,9 @@ void convolution_backward_data_bf16_ncx_xio_dense_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -384,6 +398,7 @@ void convolution_backward_data_bf16_ncx_xio_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_bf16_ncx_xio_depthwise_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -415,9 +430,9 @@ void convolution_backward_data_bf16_ncx_xio_depthwise_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -470,6 +485,7 @@ void convolution_backward_data_bf16_ncx_xio_depthwise_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_ncx_xio_grouped_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -505,9 +521,9 @@ void convolution_backward_data_bf16_ncx_xio_grouped_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -564,6 +580,7 @@ void convolution_backward_data_bf16_ncx_xio_grouped_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_nxc_oix_dense_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -596,11 +613,11 @@ void convolution_backward_data_bf16_nxc_oix_dense_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;
@@ -658,6 +675,7 @@ void convolution_backward_data_bf16_nxc_oix_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_bf16_nxc_oix_depthwise_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -689,9 +707,9 @@ void convolution_backward_data_bf16_nxc_oix_depthwise_portable(
     const int64_t diff_src_stride_h = G * I_w;
     const int64_t diff_src_step = G;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
@@ -744,6 +762,7 @@ void convolution_backward_data_bf16_nxc_oix_depthwise_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_nxc_oix_grouped_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -779,11 +798,11 @@ void convolution_backward_data_bf16_nxc_oix_grouped_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;
@@ -842,6 +861,7 @@ void convolution_backward_data_bf16_nxc_oix_grouped_portable(
     }
 }
 
+// One cell at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_nxc_xio_dense_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -874,11 +894,11 @@ void convolution_backward_data_bf16_nxc_xio_dense_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;
@@ -928,6 +948,7 @@ void convolution_backward_data_bf16_nxc_xio_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_bf16_nxc_xio_depthwise_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -959,9 +980,9 @@ void convolution_backward_data_bf16_nxc_xio_depthwise_portable(
     const int64_t diff_src_stride_h = G * I_w;
     const int64_t diff_src_step = G;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
@@ -1014,6 +1035,7 @@ void convolution_backward_data_bf16_nxc_xio_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_bf16_nxc_xio_grouped_portable(
     const opwright_bf16 *restrict diff_dst,
     const opwright_bf16 *restrict weights,
@@ -1049,11 +1071,11 @@ void convolution_backward_data_bf16_nxc_xio_grouped_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;

@@ -2,28 +2,38 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 2054ee7ec08fd88fe94725221d2010adb0f9ef24c520eb80639cb5427f7894f8
 //
-// ConvolutionBackwardData, f32.
+// ConvolutionBackwardData: diff_dst f32, weights f32, diff_src f32; sums in f32.
 //
-// The gradient of Convolution in its src.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     diff_src[n, g * (IC / G) + c, i * S + k * D - PB] += diff_dst[n, g * (OC / G) + o, i] * weights[g, o, c, k]
-// for all n < N, g < G, i < O, k < K, o < OC / G, c < IC / G, from 0.
+// for all n < N, g < G, i < O, k < K, o < OC / G, c < IC / G.
+// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: nothing of it is read,
+// and what its other factors hold, Inf and NaN included, does not matter.
 //
-// diff_dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
-// weights: (OC, IC / G, K) as OIX or (K, IC / G, OC) as XIO.
-// diff_src: (N, IC, I) as NCX or (N, I, IC) as NXC.
+// Arrays are dense, the last axis fastest. diff_src overlaps no input; inputs may overlap each other.
+//     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
+//     weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
+//         weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of
+//         extent IC / G, X of extent K.
+//     diff_src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to f32 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_ncx_oix_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -56,9 +66,9 @@ void convolution_backward_data_f32_ncx_oix_dense_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -114,6 +124,7 @@ void convolution_backward_data_f32_ncx_oix_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f32_ncx_oix_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -145,9 +156,9 @@ void convolution_backward_data_f32_ncx_oix_depthwise_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -200,6 +211,7 @@ void convolution_backward_data_f32_ncx_oix_depthwise_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_ncx_oix_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -235,9 +247,9 @@ void convolution_backward_data_f32_ncx_oix_grouped_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -294,6 +306,7 @@ void convolution_backward_data_f32_ncx_oix_grouped_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_ncx_xio_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -326,9 +339,9 @@ void convolution_backward_data_f32_ncx_xio_dense_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -384,6 +397,7 @@ void convolution_backward_data_f32_ncx_xio_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f32_ncx_xio_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -415,9 +429,9 @@ void convolution_backward_data_f32_ncx_xio_depthwise_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -470,6 +484,7 @@ void convolution_backward_data_f32_ncx_xio_depthwise_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_ncx_xio_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -505,9 +520,9 @@ void convolution_backward_data_f32_ncx_xio_grouped_portable(
     const int64_t diff_src_stride_d = I_h * I_w;
     const int64_t diff_src_stride_h = I_w;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_c = O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = O_h * O_w;
@@ -564,6 +579,7 @@ void convolution_backward_data_f32_ncx_xio_grouped_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_nxc_oix_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -596,11 +612,11 @@ void convolution_backward_data_f32_nxc_oix_dense_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;
@@ -658,6 +674,7 @@ void convolution_backward_data_f32_nxc_oix_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f32_nxc_oix_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -689,9 +706,9 @@ void convolution_backward_data_f32_nxc_oix_depthwise_portable(
     const int64_t diff_src_stride_h = G * I_w;
     const int64_t diff_src_step = G;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
@@ -744,6 +761,7 @@ void convolution_backward_data_f32_nxc_oix_depthwise_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_nxc_oix_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -779,11 +797,11 @@ void convolution_backward_data_f32_nxc_oix_grouped_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;
@@ -842,6 +860,7 @@ void convolution_backward_data_f32_nxc_oix_grouped_portable(
     }
 }
 
+// One cell at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_nxc_xio_dense_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -874,11 +893,11 @@ void convolution_backward_data_f32_nxc_xio_dense_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;
@@ -928,6 +947,7 @@ void convolution_backward_data_f32_nxc_xio_dense_portable(
     }
 }
 
+// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f32_nxc_xio_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -959,9 +979,9 @@ void convolution_backward_data_f32_nxc_xio_depthwise_portable(
     const int64_t diff_src_stride_h = G * I_w;
     const int64_t diff_src_step = G;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
@@ -1014,6 +1034,7 @@ void convolution_backward_data_f32_nxc_xio_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f32_nxc_xio_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,
@@ -1049,11 +1070,11 @@ void convolution_backward_data_f32_nxc_xio_grouped_portable(
     const int64_t diff_src_stride_h = IC * I_w;
     const int64_t diff_src_stride_w = IC;
     const int64_t k_d_step = S_d / opwright_gcd(S_d, D_d);
-    const int64_t i_d_step = -(D_d * k_d_step) / S_d;
+    const int64_t i_d_step = -(D_d / opwright_gcd(S_d, D_d));
     const int64_t k_h_step = S_h / opwright_gcd(S_h, D_h);
-    const int64_t i_h_step = -(D_h * k_h_step) / S_h;
+    const int64_t i_h_step = -(D_h / opwright_gcd(S_h, D_h));
     const int64_t k_w_step = S_w / opwright_gcd(S_w, D_w);
-    const int64_t i_w_step = -(D_w * k_w_step) / S_w;
+    const int64_t i_w_step = -(D_w / opwright_gcd(S_w, D_w));
     const int64_t diff_dst_stride_n = OC * O_d * O_h * O_w;
     const int64_t diff_dst_stride_d = OC * O_h * O_w;
     const int64_t diff_dst_stride_h = OC * O_w;

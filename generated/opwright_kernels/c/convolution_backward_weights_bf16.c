@@ -2,28 +2,39 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: c8c3a61d4b1a8912867c32213a5db7eef136015a6cc6409b21fa1e110b3bb0e2
 //
-// ConvolutionBackwardWeights, bf16.
+// ConvolutionBackwardWeights: src bf16, diff_dst bf16, diff_weights bf16; sums in f32.
 //
-// The gradient of Convolution in its weights.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     diff_weights[g, o, c, k] += src[n, g * (IC / G) + c, i * S + k * D - PB] * diff_dst[n, g * (OC / G) + o, i]
-// for all g < G, o < OC / G, c < IC / G, k < K, n < N, i < O, from 0.
+// for all g < G, o < OC / G, c < IC / G, k < K, n < N, i < O.
+// A cell of diff_weights starts at 0. A term with an index outside its tensor does not exist: nothing of it is
+// read, and what its other factors hold, Inf and NaN included, does not matter.
 //
-// src: (N, IC, I) as NCX or (N, I, IC) as NXC.
-// diff_dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
-// diff_weights: (OC, IC / G, K) as OIX or (K, IC / G, OC) as XIO.
+// Arrays are dense, the last axis fastest. diff_weights overlaps no input; inputs may overlap each other.
+//     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
+//     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
+//     diff_weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
+//         diff_weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I
+//         of extent IC / G, X of extent K.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters k and i; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
+// over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_oix_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -96,6 +107,7 @@ void convolution_backward_weights_bf16_ncx_oix_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_oix_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -165,6 +177,7 @@ void convolution_backward_weights_bf16_ncx_oix_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_oix_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -241,6 +254,7 @@ void convolution_backward_weights_bf16_ncx_oix_grouped_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_xio_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -313,6 +327,7 @@ void convolution_backward_weights_bf16_ncx_xio_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_xio_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -382,6 +397,7 @@ void convolution_backward_weights_bf16_ncx_xio_depthwise_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_xio_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -458,6 +474,7 @@ void convolution_backward_weights_bf16_ncx_xio_grouped_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_nxc_oix_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -537,6 +554,7 @@ void convolution_backward_weights_bf16_nxc_oix_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
 void convolution_backward_weights_bf16_nxc_oix_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -606,6 +624,7 @@ void convolution_backward_weights_bf16_nxc_oix_depthwise_portable(
     }
 }
 
+// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_nxc_oix_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -689,6 +708,7 @@ void convolution_backward_weights_bf16_nxc_oix_grouped_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_nxc_xio_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -768,6 +788,7 @@ void convolution_backward_weights_bf16_nxc_xio_dense_portable(
     }
 }
 
+// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
 void convolution_backward_weights_bf16_nxc_xio_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -837,6 +858,7 @@ void convolution_backward_weights_bf16_nxc_xio_depthwise_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_nxc_xio_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,

@@ -2,30 +2,41 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: d473546cb380d59277b85c9faa1f7c09d6ff8d7ac7fcbba4a714caa80b22591d
 //
-// Convolution, f16.
+// Convolution: src f16, weights f16, bias f16, dst f16; sums in f32.
 //
-// Correlates src with a kernel.
-//
-// Computes
+// Computes, where every letter runs from 0,
 //     dst[n, g * (OC / G) + o, i] += src[n, g * (IC / G) + c, i * S + k * D - PB] * weights[g, o, c, k]
-// for all n < N, g < G, i < O, k < K, c < IC / G, o < OC / G, from 0.
-// What is stored is dst[n, m, x] + bias[m]; an optional input that is NULL counts as 0.
+// for all n < N, g < G, i < O, k < K, c < IC / G, o < OC / G.
+// A cell of dst starts at 0. A term with an index outside its tensor does not exist: nothing of it is read, and
+// what its other factors hold, Inf and NaN included, does not matter.
+// A cell is stored as dst[n, m, x] + bias[m].
+// bias may be NULL and then counts as 0.
 //
-// src: (N, IC, I) as NCX or (N, I, IC) as NXC.
-// weights: (OC, IC / G, K) as OIX or (K, IC / G, OC) as XIO.
-// bias: (OC).
-// dst: (N, OC, O) as NCX or (N, O, OC) as NXC.
+// Arrays are dense, the last axis fastest. dst overlaps no input; inputs may overlap each other.
+//     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
+//     weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
+//         weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of
+//         extent IC / G, X of extent K.
+//     bias: (OC).
+//     dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
 //
-// I, O, K and the letters over them have one value per spatial axis.
+// I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
+// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
+// and S.
 //
-// Gather form: each cell collects its own terms, in the order of the ranges above less the letters that name the
-// cell, in f32. An index outside its tensor contributes nothing and is never read. Loop bounds hold only valid
-// terms, so nothing is tested inside. Where the innermost loop runs along the output, cells are summed in blocks
-// of 64; where it runs along a reduction, as a dot product. One rounding at the store.
+// The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
+//     exceeds 2**62.
+// A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
+//     else grouped.
+//
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
+// added one by one in the order that stands above each function, which depends on neither part nor parts. The
+// one rounding to f16 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
 
 #include "opwright_kernels.h"
 #include "opwright_numeric.h"
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_ncx_oix_dense_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -107,6 +118,7 @@ void convolution_f16_ncx_oix_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f16_ncx_oix_depthwise_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -184,6 +196,7 @@ void convolution_f16_ncx_oix_depthwise_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_ncx_oix_grouped_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -269,6 +282,7 @@ void convolution_f16_ncx_oix_grouped_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_ncx_xio_dense_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -350,6 +364,7 @@ void convolution_f16_ncx_xio_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f16_ncx_xio_depthwise_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -427,6 +442,7 @@ void convolution_f16_ncx_xio_depthwise_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_ncx_xio_grouped_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -512,6 +528,7 @@ void convolution_f16_ncx_xio_grouped_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_nxc_oix_dense_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -592,6 +609,7 @@ void convolution_f16_nxc_oix_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f16_nxc_oix_depthwise_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -669,6 +687,7 @@ void convolution_f16_nxc_oix_depthwise_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_nxc_oix_grouped_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -754,6 +773,7 @@ void convolution_f16_nxc_oix_grouped_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_nxc_xio_dense_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -834,6 +854,7 @@ void convolution_f16_nxc_xio_dense_portable(
     }
 }
 
+// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f16_nxc_xio_depthwise_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,
@@ -911,6 +932,7 @@ void convolution_f16_nxc_xio_depthwise_portable(
     }
 }
 
+// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_nxc_xio_grouped_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,

@@ -25,18 +25,18 @@ extern "C" {
 typedef uint16_t opwright_bf16; // bfloat16, as its bit pattern
 typedef uint16_t opwright_f16;  // IEEE binary16, as its bit pattern
 
-// ConvTranspose: The gradient of Convolution in its src, offered as a forward operation.
+// ConvTranspose; what it computes stands at the head of c/conv_transpose_*.c.
 
 typedef struct opwright_conv_transpose_sizes {
-    int64_t N; // samples
-    int64_t IC; // channels of src
-    int64_t OC; // channels of dst
-    int64_t I[3]; // spatial extents of src
-    int64_t O[3]; // spatial extents of dst
-    int64_t K[3]; // spatial extents of the kernel
+    int64_t N; // batch
+    int64_t IC; // in_channels
+    int64_t OC; // out_channels
+    int64_t I[3]; // src_spatial
+    int64_t O[3]; // dst_spatial
+    int64_t K[3]; // kernel_spatial
     int64_t D[3]; // dilations
     int64_t G; // groups
-    int64_t PB[3]; // padding in front
+    int64_t PB[3]; // pad_begin
     int64_t S[3]; // strides
     int64_t weights_arrangement; // 0 library, 1 page
 } opwright_conv_transpose_sizes;
@@ -293,18 +293,18 @@ void conv_transpose_f16_nxc_xoi_grouped_portable(
     opwright_f16 *restrict dst,
     const opwright_conv_transpose_sizes *sizes, int64_t part, int64_t parts);
 
-// ConvTransposeBackwardData: The gradient of ConvTranspose in its src.
+// ConvTransposeBackwardData; what it computes stands at the head of c/conv_transpose_backward_data_*.c.
 
 typedef struct opwright_conv_transpose_backward_data_sizes {
-    int64_t N; // samples
-    int64_t IC; // channels of src
-    int64_t OC; // channels of dst
-    int64_t I[3]; // spatial extents of src
-    int64_t O[3]; // spatial extents of dst
-    int64_t K[3]; // spatial extents of the kernel
+    int64_t N; // batch
+    int64_t IC; // in_channels
+    int64_t OC; // out_channels
+    int64_t I[3]; // src_spatial
+    int64_t O[3]; // dst_spatial
+    int64_t K[3]; // kernel_spatial
     int64_t D[3]; // dilations
     int64_t G; // groups
-    int64_t PB[3]; // padding in front
+    int64_t PB[3]; // pad_begin
     int64_t S[3]; // strides
     int64_t weights_arrangement; // 0 library, 1 page
 } opwright_conv_transpose_backward_data_sizes;
@@ -525,18 +525,18 @@ void conv_transpose_backward_data_f16_nxc_xoi_grouped_portable(
     opwright_f16 *restrict diff_src,
     const opwright_conv_transpose_backward_data_sizes *sizes, int64_t part, int64_t parts);
 
-// ConvTransposeBackwardWeights: The gradient of ConvTranspose in its weights.
+// ConvTransposeBackwardWeights; what it computes stands at the head of c/conv_transpose_backward_weights_*.c.
 
 typedef struct opwright_conv_transpose_backward_weights_sizes {
-    int64_t N; // samples
-    int64_t IC; // channels of src
-    int64_t OC; // channels of dst
-    int64_t I[3]; // spatial extents of src
-    int64_t O[3]; // spatial extents of dst
-    int64_t K[3]; // spatial extents of the kernel
+    int64_t N; // batch
+    int64_t IC; // in_channels
+    int64_t OC; // out_channels
+    int64_t I[3]; // src_spatial
+    int64_t O[3]; // dst_spatial
+    int64_t K[3]; // kernel_spatial
     int64_t D[3]; // dilations
     int64_t G; // groups
-    int64_t PB[3]; // padding in front
+    int64_t PB[3]; // pad_begin
     int64_t S[3]; // strides
     int64_t diff_weights_arrangement; // 0 library, 1 page
 } opwright_conv_transpose_backward_weights_sizes;
@@ -757,18 +757,18 @@ void conv_transpose_backward_weights_f16_nxc_xoi_grouped_portable(
     opwright_f16 *restrict diff_weights,
     const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t part, int64_t parts);
 
-// Convolution: Correlates src with a kernel.
+// Convolution; what it computes stands at the head of c/convolution_*.c.
 
 typedef struct opwright_convolution_sizes {
-    int64_t N; // samples
-    int64_t IC; // channels of src
-    int64_t OC; // channels of dst
-    int64_t I[3]; // spatial extents of src
-    int64_t O[3]; // spatial extents of dst
-    int64_t K[3]; // spatial extents of the kernel
+    int64_t N; // batch
+    int64_t IC; // in_channels
+    int64_t OC; // out_channels
+    int64_t I[3]; // src_spatial
+    int64_t O[3]; // dst_spatial
+    int64_t K[3]; // kernel_spatial
     int64_t D[3]; // dilations
     int64_t G; // groups
-    int64_t PB[3]; // padding in front
+    int64_t PB[3]; // pad_begin
     int64_t S[3]; // strides
 } opwright_convolution_sizes;
 
@@ -1024,18 +1024,18 @@ void convolution_f16_nxc_xio_grouped_portable(
     opwright_f16 *restrict dst,
     const opwright_convolution_sizes *sizes, int64_t part, int64_t parts);
 
-// ConvolutionBackwardData: The gradient of Convolution in its src.
+// ConvolutionBackwardData; what it computes stands at the head of c/convolution_backward_data_*.c.
 
 typedef struct opwright_convolution_backward_data_sizes {
-    int64_t N; // samples
-    int64_t IC; // channels of src
-    int64_t OC; // channels of dst
-    int64_t I[3]; // spatial extents of src
-    int64_t O[3]; // spatial extents of dst
-    int64_t K[3]; // spatial extents of the kernel
+    int64_t N; // batch
+    int64_t IC; // in_channels
+    int64_t OC; // out_channels
+    int64_t I[3]; // src_spatial
+    int64_t O[3]; // dst_spatial
+    int64_t K[3]; // kernel_spatial
     int64_t D[3]; // dilations
     int64_t G; // groups
-    int64_t PB[3]; // padding in front
+    int64_t PB[3]; // pad_begin
     int64_t S[3]; // strides
 } opwright_convolution_backward_data_sizes;
 
@@ -1255,18 +1255,18 @@ void convolution_backward_data_f16_nxc_xio_grouped_portable(
     opwright_f16 *restrict diff_src,
     const opwright_convolution_backward_data_sizes *sizes, int64_t part, int64_t parts);
 
-// ConvolutionBackwardWeights: The gradient of Convolution in its weights.
+// ConvolutionBackwardWeights; what it computes stands at the head of c/convolution_backward_weights_*.c.
 
 typedef struct opwright_convolution_backward_weights_sizes {
-    int64_t N; // samples
-    int64_t IC; // channels of src
-    int64_t OC; // channels of dst
-    int64_t I[3]; // spatial extents of src
-    int64_t O[3]; // spatial extents of dst
-    int64_t K[3]; // spatial extents of the kernel
+    int64_t N; // batch
+    int64_t IC; // in_channels
+    int64_t OC; // out_channels
+    int64_t I[3]; // src_spatial
+    int64_t O[3]; // dst_spatial
+    int64_t K[3]; // kernel_spatial
     int64_t D[3]; // dilations
     int64_t G; // groups
-    int64_t PB[3]; // padding in front
+    int64_t PB[3]; // pad_begin
     int64_t S[3]; // strides
 } opwright_convolution_backward_weights_sizes;
 

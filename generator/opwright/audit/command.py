@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-
 from ..load import load
 from ..model import Library, Op
 from ..project import find
+from ..refusal import UsageError
+from ..show import console
 from ..source import suggestion
 from . import report
 from .page import Page
@@ -32,7 +32,7 @@ TITLE = re.compile(r"[A-Z][A-Za-z0-9]{2,60}")
 SENTENCE = re.compile(r"(?:\W{0,4})([A-Z][A-Za-z0-9]{2,60})(?= operation\b|\W*$)")
 
 
-class UnknownOperationError(Exception):
+class UnknownOperationError(UsageError):
     """A page whose operation has no spec; the message says what to do."""
 
 
@@ -59,7 +59,7 @@ def add(command: Callable[..., argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     """The command's work; its exit code."""
     from .compare import audit
-    from .forms import PageError, read_page
+    from .forms import read_page
 
     project = find(options.spec)
     library = load(project.spec, project.root)
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
             page = read_page(path)
             op = operation(page, library, options.op)
             done.append(Audited(page, op.op, audit(op, page)))
-        except (PageError, UnknownOperationError) as error:
-            print(error, file=sys.stderr)
+        except UsageError as error:
+            print(f"opwright audit: {error}", file=sys.stderr)
             failed = True
     _show(done, options)
     counted = THRESHOLDS[options.fail_on]
@@ -83,10 +83,10 @@ def _show(done: list[Audited], options: argparse.Namespace) -> None:
     if options.format == "json":
         print(report.as_json(done))
         return
-    console = Console(highlight=False)
+    out = console()
     for audited in done:
-        if console.is_terminal:
-            report.print_table(console, audited, options.all)
+        if out.is_terminal:
+            report.print_table(out, audited, options.all)
         else:
             print(report.text(audited, options.all))
 

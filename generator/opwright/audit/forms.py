@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..refusal import UsageError
 from . import html, markdown, rst, scraped
 from .page import Line, Original, Page, lines_of
 from .unflow import is_flat, unflow
@@ -18,7 +19,7 @@ MAX_LINES = 20_000
 HTML = re.compile(r"<!doctype html|<html[\s>]|<table[\s>]", re.IGNORECASE)
 
 
-class PageError(Exception):
+class PageError(UsageError):
     """A page that cannot be read; the message says why."""
 
 

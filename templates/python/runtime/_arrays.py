@@ -186,12 +186,29 @@ def text(argument: str, value: object) -> str:
     return str(value)
 
 
+def is_ready(array: Array) -> bool:
+    """Whether kernels can work on the memory of `array`: in C order and aligned."""
+    return array.flags.c_contiguous and array.flags.aligned
+
+
 def contiguous(array: Array) -> tuple[Array, bool]:
     """`array` in C order and aligned, and whether it had to be copied. MemoryError where a copy does not fit."""
-    flags = array.flags
-    if flags.c_contiguous and flags.aligned:
-        return array, False
-    return array.copy(order="C"), True
+    return (array, False) if is_ready(array) else (array.copy(order="C"), True)
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Whether two cells of `array` share a byte, as in a broadcast or a sliding window.
+
+    Exact for everything that slicing and transposing make; True as well for views whose axes interleave.
+    """
+    if array.size == 0:
+        return False
+    reach = array.itemsize
+    for stride, extent in sorted((abs(stride), extent) for stride, extent in zip(array.strides, array.shape) if extent > 1):
+        if stride < reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
 
 
 def share_memory(a: Array, b: Array) -> bool:

@@ -182,9 +182,8 @@ def integers(
         beyond = numbers[length:]
         if surplus is None or len(numbers) < length or any(entry != surplus for entry in beyond):
             also = f", or more when the rest is {surplus}" if surplus is not None else ""
-            raise Refusal(
-                f"{name}-length", name, f"{list(numbers)} ({len(numbers)} entries)", f"{length} entries, one per spatial axis{also}"
-            )
+            expected = f"{length} entries, one per spatial axis{also}"
+            raise Refusal(f"{name}-length", name, f"{list(numbers)} ({len(numbers)} entries)", expected)
         numbers = numbers[:length]
     nearest = tuple(_clipped(entry, minimum, maximum) for entry in numbers)
     if nearest != numbers:
@@ -204,7 +203,8 @@ def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described 
     for number, row in enumerate(rows):
         if all(row[name] == dtype for name, dtype in given.items()):
             return number
-    argument = next((name for name, dtype in given.items() if dtype != next(iter(given.values()))), next(iter(given)))
+    nearest = min(rows, key=lambda row: sum(row[name] != dtype for name, dtype in given.items()))
+    argument = next(name for name, dtype in given.items() if nearest[name] != dtype)
     expected = " or ".join("(" + ", ".join(f"{name} {row[name]}" for name in given) + ")" for row in rows)
     raise Refusal("dtypes", argument, ", ".join(f"{name} {dtype}" for name, dtype in given.items()), expected)
 
@@ -319,4 +319,4 @@ def broken(rule: str, argument: str, say: str, nearest: Callable[[], object] | N
 def output_bytes(shape: Sequence[int], dtype: str) -> None:
     """The output's size in bytes must fit into 64 bits."""
     if math.prod(shape) * ITEM_SIZES[dtype] > INT64_MAX:
-        raise Refusal("memory", "output", f"an output of shape {tuple(shape)}", "at most 2**63 - 1 bytes")
+        raise Refusal("memory", "out", f"an output of shape {tuple(shape)}", "at most 2**63 - 1 bytes")

@@ -1,0 +1,58 @@
+# What a newcomer and CI run. Each target sets up what it needs in .venv; a second run finds it there.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .stamps
+# Options of pip install, such as another index.
+PIP_FLAGS ?=
+
+.PHONY: help demo test peers generate check lint clean
+
+help:
+	@echo 'make demo      generate, build, upsample a photograph, execute a oneDNN graph dump'
+	@echo 'make test      run every test'
+	@echo 'make peers     install what some tests compare with: PyTorch, oneDNN (2 GB)'
+	@echo 'make generate  write generated/ from spec/ and templates/'
+	@echo 'make check     fail where generated/ is out of date'
+	@echo 'make lint      ruff and mypy --strict'
+	@echo 'make clean     delete .venv, caches and pictures'
+
+demo: $(STAMPS)/demo
+	$(BIN)/opwright demo
+
+test: $(STAMPS)/test
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_FLAGS)
+
+peers: $(STAMPS)/peers
+
+generate: $(STAMPS)/demo
+	$(BIN)/opwright generate
+
+check: $(STAMPS)/demo
+	$(BIN)/opwright generate --check
+
+lint: $(STAMPS)/test
+	$(BIN)/ruff check generator tests
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(STAMPS) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, not " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMPS)/demo: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo]'
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test]'
+	@touch $@
+
+$(STAMPS)/peers: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers]'
+	@touch $@

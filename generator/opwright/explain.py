@@ -1,0 +1,61 @@
+"""`opwright explain`: what a call would do, from its text, without any data."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from .call_text import CallText
+from .package import TENSOR_DTYPES, function_of, refusals
+from .refusal import UsageError
+from .show import say, table
+
+
+def explanation(package: Any, call: CallText) -> Any:
+    """The package's Explanation of a call. A list that is given for an input becomes a vector of int32."""
+    function = function_of(package, call.function)
+    parameters = inspect.signature(getattr(package, function)).parameters.values()
+    inputs = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
+    arguments: dict[str, Any] = {
+        name: package.TensorSpec(tensor.shape, TENSOR_DTYPES[tensor.dtype]) for name, tensor in call.tensors.items()
+    }
+    for name, value in call.values.items():
+        arguments[name] = _int32(name, value) if name in inputs and isinstance(value, list) else value
+    with refusals(package):
+        try:
+            return package.explain(function, **arguments)
+        except package.SpecError:
+            raise
+        except TypeError as error:  # an argument that is missing, or that there is not
+            raise UsageError(str(error)) from None
+
+
+def _int32(name: str, value: list[int]) -> np.ndarray[Any, Any]:
+    try:
+        return np.array(value, np.int32)
+    except OverflowError:
+        raise UsageError(f"{name}: its entries must fit into 32 bits, not {value}") from None
+
+
+def as_json(found: Any) -> str:
+    return json.dumps(dataclasses.asdict(found), indent=2)
+
+
+def show(found: Any, out: Console) -> None:
+    """On a terminal tables, in a pipe the lines of `str`."""
+    if not out.is_terminal:
+        say(out, str(found))
+        return
+    variant = found.variant
+    head = [("result", f"{found.dtype}{list(found.shape)}"), ("kernel", variant.name)]
+    head += [("because", reason) for reason in found.why]
+    head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
+    head += [("copied first", "; ".join(found.copies) or "nothing")]
+    table(out, found.op, ("", ""), head)
+    table(out, "kernels not chosen", ("kernels", "because"), found.rejected)
+    table(out, "what the spec makes of the call", ("", "value", "stated at"), found.steps)

@@ -1,0 +1,28 @@
+"""`opwright export`: the generated package under another name, for embedding in a project that never sees this tool."""
+
+from __future__ import annotations
+
+import keyword
+import shutil
+from pathlib import Path
+
+from .project import COMMAND, Project
+from .refusal import UsageError
+
+
+def export(project: Project, folder: Path, name: str) -> Path:
+    """Copy the package to `folder / name`, which must not exist yet."""
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
+        raise UsageError(f"--name: {name!r} cannot be imported: it must be a Python identifier")
+    if not (project.output / "__init__.py").is_file():
+        raise UsageError(f"there is no generated package in {project.output}; make it with: {COMMAND}")
+    target = folder / name
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} exists already; delete it first, or choose another --name")
+    if project.output in (target.resolve(), *target.resolve().parents):
+        raise UsageError(f"{target} lies inside the package itself")
+    try:
+        shutil.copytree(project.output, target, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from None
+    return target

@@ -1,0 +1,139 @@
+"""Breaks the long lines of generated Python, at brackets, commas and blanks of string literals.
+
+In: the text of a module. Out: the same module, no line of code longer than WIDTH where it can be broken. A line that
+fits is left alone, so templates decide how a module looks. Text inside triple quotes is never touched.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import tokenize
+from collections.abc import Iterator
+
+WIDTH = 120
+_OPENING, _CLOSING = "([{", ")]}"
+_CLAUSE = re.compile(r" (?=(?:for|if|and|or) )")
+
+
+def tidy(text: str) -> str:
+    """The module with its long lines broken."""
+    protected = set(_inside_triple_quotes(text))
+    lines: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) <= WIDTH or number in protected or line.lstrip().startswith("#"):
+            lines.append(line)
+        else:
+            indent = len(line) - len(line.lstrip())
+            lines += _broken(line.strip(), indent)
+    return "\n".join(lines)
+
+
+def _inside_triple_quotes(text: str) -> Iterator[int]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.STRING and token.start[0] != token.end[0]:
+            yield from range(token.start[0], token.end[0] + 1)
+
+
+def _broken(text: str, indent: int) -> list[str]:
+    """Lines for `text`, which may end in a comma or a colon; the first line and the last stand at `indent`."""
+    blank = " " * indent
+    if indent + len(text) <= WIDTH:
+        return [blank + text]
+    span = _last_bracket(text)
+    if span is None:
+        return _broken_string(text, indent)
+    start, end = span
+    head, body, tail = text[: start + 1], text[start + 1 : end].strip(), text[end:]
+    items = _split(body)
+    if len(items) == 1 and not body.endswith(","):
+        clauses = _clauses(body)
+        if len(clauses) == 1 or indent + 4 + len(body) <= WIDTH:
+            return [blank + head, *_broken(body, indent + 4), blank + tail]
+        inner = [line for clause in clauses for line in _broken(clause, indent + 4)]
+        return [blank + head, *inner, blank + tail]
+    joined = ", ".join(items)
+    if indent + 4 + len(joined) <= WIDTH and len(items) > 1:
+        return [blank + head, blank + "    " + joined, blank + tail]
+    inner = [line for item in items for line in _broken(item + ",", indent + 4)]
+    return [blank + head, *inner, blank + tail]
+
+
+def _last_bracket(text: str) -> tuple[int, int] | None:
+    """The outermost bracket pair that closes last, strings apart; None where none holds anything."""
+    found = None
+    open_at: list[int] = []
+    for at, char in _code(text):
+        if char in _OPENING:
+            open_at.append(at)
+        elif char in _CLOSING:
+            start = open_at.pop()
+            if not open_at and text[start + 1 : at].strip():
+                found = (start, at)
+    return found
+
+
+def _split(body: str) -> list[str]:
+    """The parts between the commas that stand in no bracket; a generator expression is one part."""
+    parts, start, depth = [], 0, 0
+    for at, char in _code(body):
+        depth += (char in _OPENING) - (char in _CLOSING)
+        if depth == 0 and char == ",":
+            parts.append(body[start:at].strip())
+            start = at + 1
+    parts.append(body[start:].strip())
+    parts = [part for part in parts if part]
+    return [body] if len(_clauses(body)) > 1 and " for " in body and _targets(parts) else parts
+
+
+def _targets(parts: list[str]) -> bool:
+    """Whether the commas are those between the names of `for a, b in ...`."""
+    return any(" in " in part for part in parts[1:]) and " for " in parts[0]
+
+
+def _clauses(body: str) -> list[str]:
+    """The body cut in front of `for`, `if`, `and`, `or` that stand in no bracket and no string."""
+    depth, outside = 0, set()
+    for at, char in _code(body):
+        depth += (char in _OPENING) - (char in _CLOSING)
+        if depth == 0:
+            outside.add(at)
+    cuts = [found.start() for found in _CLAUSE.finditer(body) if found.start() in outside]
+    edges = [0, *cuts, len(body)]
+    return [body[low:high].strip() for low, high in itertools.pairwise(edges)]
+
+
+def _code(text: str) -> Iterator[tuple[int, str]]:
+    """The characters outside string literals, with their places."""
+    quote = ""
+    skip = False
+    for at, char in enumerate(text):
+        if skip:
+            skip = False
+        elif quote:
+            skip = char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            yield at, char
+
+
+_LITERAL = re.compile(r'(?P<head>[^"]*|"[^"\\]*": )"(?P<text>(?:[^"\\]|\\.)*)"(?P<tail>,?)')
+
+
+def _broken_string(text: str, indent: int) -> list[str]:
+    """A long string literal as several, cut behind blanks; a blank is part of no escape sequence."""
+    found = _LITERAL.fullmatch(text)
+    blank = " " * indent
+    if found is None:
+        return [blank + text]
+    pieces, line = [], ""
+    for word in re.findall(r"[^ ]* ?", found["text"]):
+        if line and indent + 4 + len(line) + len(word) + 2 > WIDTH:
+            pieces.append(line)
+            line = ""
+        line += word
+    pieces.append(line)
+    return [f"{blank}{found['head']}(", *(f'{blank}    "{piece}"' for piece in pieces), f"{blank}){found['tail']}"]

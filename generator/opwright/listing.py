@@ -1,0 +1,74 @@
+"""`opwright list`: the operations of a project, their kernels, and how much C these are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+
+from .model import Library, Op
+from .project import Project
+from .refusal import UsageError
+from .show import say, table
+from .source import suggestion
+from .variants import expand, row_name
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An operation and what is generated for it. `lines` and `bytes` count its C as it lies on disk."""
+
+    op: str
+    function: str
+    revision: int
+    inputs: tuple[str, ...]
+    output: str
+    dtypes: tuple[str, ...]
+    lines: int
+    bytes: int
+    variants: tuple[str, ...]
+
+
+def listed(library: Library, project: Project, only: str | None = None) -> list[Listed]:
+    """Every operation, or the one of that name."""
+    ops = [op for op in library.ops if only in (None, op.op, op.function)]
+    if not ops:
+        names = [name for op in library.ops for name in (op.op, op.function)]
+        near = suggestion(only or "", names)
+        raise UsageError(f"there is no operation {only!r}{near}; there are {', '.join(names[::2])}")
+    return [_listed(op, project) for op in ops]
+
+
+def _listed(op: Op, project: Project) -> Listed:
+    dtypes = tuple(row_name(op, row) for row in op.dtypes)
+    paths = [project.output / "c" / f"{op.function}_{dtype}.c" for dtype in dtypes]
+    texts = [path.read_bytes() for path in paths if path.is_file()]
+    return Listed(
+        op=op.op,
+        function=op.function,
+        revision=op.revision,
+        inputs=tuple(tensor.name + ("?" if tensor.optional else "") for tensor in op.inputs),
+        output=op.output.name,
+        dtypes=dtypes,
+        lines=sum(text.count(b"\n") for text in texts),
+        bytes=sum(map(len, texts)),
+        variants=tuple(variant.name for variant in expand(op)),
+    )
+
+
+def as_json(found: list[Listed]) -> str:
+    return json.dumps([asdict(entry) for entry in found], indent=2)
+
+
+def show(found: list[Listed], out: Console, variants: bool) -> None:
+    columns = ("operation", "dtypes", "kernels", "lines of C", "KiB")
+    rows = [(e.op, ", ".join(e.dtypes), len(e.variants), e.lines, round(e.bytes / 1024)) for e in found]
+    table(out, "operations", columns, rows)
+    if variants:
+        for entry in found:
+            say(out, f"{entry.function}({', '.join(entry.inputs)}) -> {entry.output}")
+            table(out, "", ("",), [(name,) for name in entry.variants])
+    total = sum(len(entry.variants) for entry in found)
+    size = sum(entry.bytes for entry in found) / 1024
+    say(out, f"{len(found)} operations, {total} kernels, {sum(e.lines for e in found)} lines of C, {size:.0f} KiB")

@@ -1,0 +1,95 @@
+"""The kernels are plain C: callable without Python, warning-free, and exactly the ones that the package lists."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import opwright_kernels as ok
+import pytest
+from support.compilers import SOURCES, STRICT, compile_with, every_compiler
+from support.generated import PACKAGE
+
+# ConvTranspose of [1, 2] with [1, 10, 100], stride 2, once as a whole and once in three parts.
+PROGRAM = """
+#include <opwright_kernels.h>
+int main(void)
+{
+    const float src[2] = {1, 2}, weights[3] = {1, 10, 100}, bias[1] = {5};
+    const float expected[5] = {6, 15, 107, 25, 205};
+    float whole[5], split[5];
+    const opwright_conv_transpose_sizes sizes = {
+        1, 1, 1, {1, 1, 2}, {1, 1, 5}, {1, 1, 3}, {1, 1, 1}, 1, {0, 0, 0}, {1, 1, 2}, 0};
+    conv_transpose_f32_ncx_iox_dense_portable(src, weights, bias, whole, &sizes, 0, 1);
+    for (int64_t part = 0; part < 3; ++part) {
+        conv_transpose_f32_ncx_iox_dense_portable(src, weights, bias, split, &sizes, part, 3);
+    }
+    for (int i = 0; i < 5; ++i) {
+        if (!(whole[i] >= expected[i] && whole[i] <= expected[i] && split[i] >= whole[i] && split[i] <= whole[i])) {
+            return 1 + i;
+        }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel_object(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kernel = tmp_path_factory.mktemp("kernel") / "kernel.o"
+    compile_with("gcc", "-std=c11", "-O1", "-c", PACKAGE / "c" / "conv_transpose_f32.c", "-o", kernel)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("compiler", "language", "standard"),
+    [("gcc", "c", "c11"), ("clang", "c", "c11"), ("g++", "c++", "c++11"), ("clang++", "c++", "c++11")],
+)
+def test_a_program_in_c_or_cplusplus_calls_a_kernel(
+    kernel_object: Path, tmp_path: Path, compiler: str, language: str, standard: str
+) -> None:
+    source, program = tmp_path / "program", tmp_path / "program.out"
+    source.write_text(PROGRAM)
+    flags = (f"-std={standard}", *STRICT, "-x", language, source, "-x", "none", kernel_object, "-o", program)
+    compile_with(compiler, *flags)
+    assert subprocess.run([program], timeout=20, check=False).returncode == 0
+
+
+@every_compiler
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_every_kernel_compiles_without_a_warning(source: Path, compiler: str) -> None:
+    compile_with(compiler, "-std=c11", *STRICT, "-fsyntax-only", source)
+
+
+@every_compiler
+@pytest.mark.parametrize("header", ["opwright_kernels.h", "opwright_numeric.h"])
+def test_every_header_stands_alone(tmp_path: Path, header: str, compiler: str) -> None:
+    source = tmp_path / "only.c"
+    source.write_text(f"#include <{header}>\n#include <{header}>\nint here;\n")
+    compile_with(compiler, "-std=c11", *STRICT, "-fsyntax-only", source)
+
+
+def test_the_header_declares_the_variants_and_no_other_function() -> None:
+    declared = re.findall(r"^\w[\w ]*?(\w+)\($", (PACKAGE / "include" / "opwright_kernels.h").read_text(), re.MULTILINE)
+    assert sorted(declared) == sorted(variant.name for variant in ok.variants())
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
+def test_the_objects_export_the_variants_and_no_other_symbol(tmp_path: Path) -> None:
+    for source in SOURCES:
+        compile_with("gcc", "-std=c11", "-O0", "-c", source, "-o", tmp_path / f"{source.stem}.o")
+    objects = sorted(tmp_path.glob("*.o"))
+    listed = subprocess.run(
+        ["nm", "-g", "--defined-only", *objects], capture_output=True, text=True, timeout=60, check=True
+    )
+    exported = [line.split()[2] for line in listed.stdout.splitlines() if len(line.split()) == 3]
+    assert sorted(exported) == sorted(variant.name for variant in ok.variants())
+
+
+def test_the_names_say_what_the_variants_are() -> None:
+    for variant in ok.variants():
+        words = [variant.dtype, *map(str.lower, variant.layouts), variant.group_class, variant.isa]
+        assert variant.name.endswith("_".join(filter(None, words)))
+    assert len({variant.name for variant in ok.variants()}) == len(ok.variants())

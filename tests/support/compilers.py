@@ -1,0 +1,25 @@
+"""The compilers that tests of C text ask: the skip of a test names the one that is missing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .generated import PACKAGE
+
+SOURCES = sorted((PACKAGE / "c").glob("*.c"))
+INCLUDE = f"-I{PACKAGE / 'include'}"
+STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic")
+every_compiler = pytest.mark.parametrize("compiler", ["gcc", "clang"])
+
+
+def compile_with(compiler: str, *arguments: str | Path) -> None:
+    """Run a compiler with the package's headers in sight; fail with what it says."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    command = [compiler, INCLUDE, *map(str, arguments)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert answer.returncode == 0, answer.stderr

@@ -1,0 +1,55 @@
+"""The generated package, asked as the witnesses are asked: with a `Call`.
+
+In: a `Call`. Out: what the package makes of it. Judges nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opwright_kernels as ok
+
+from .call import Call
+from .calls import Rng
+
+PACKAGE = Path(ok.__file__).parent
+FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
+
+
+def function(op: str) -> str:
+    """The function of an operation: snake_case of its name."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", op).lower()
+
+
+def run(call: Call, **options: Any) -> Any:
+    """The package's answer, or its refusal."""
+    return getattr(ok, function(call.op))(*call.inputs, **call.attributes, **options)
+
+
+def attempt(call: Call, **options: Any) -> Any:
+    """The package's answer, or the SpecError that refuses the call, or the TypeError of an unknown attribute."""
+    try:
+        return run(call, **options)
+    except (ok.SpecError, TypeError) as error:
+        return error
+
+
+def variant(call: Call) -> ok.VariantInfo:
+    """The kernel that the package chooses."""
+    return ok.explain(call.op, *call.inputs, **call.attributes).variant
+
+
+def rng(*seed: object) -> Rng:
+    """A generator that every run of a test repeats: its seed is spelt in words and numbers."""
+    return np.random.default_rng(list(repr(seed).encode()))
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal values, dtypes and shapes; a NaN equals every NaN."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool(np.array_equal(a.astype(np.float64), b.astype(np.float64), equal_nan=True))
