@@ -246,7 +246,7 @@ class Discrepancy(Node):
     ruling: str | None = key(Text(), "what holds here")
     why: str | None = key(Text(), "why")
     concerns: tuple[str, ...] = key(
-        ListOf(FIELD), "the fields that it rules on, as `opwright audit` names them; * stands for any one part", default=()
+        ListOf(FIELD), "the fields it rules on, as `opwright audit` names them; * stands for any one part", default=()
     )
     at: Mark = _mark()
 
