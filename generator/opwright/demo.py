@@ -66,7 +66,7 @@ def regenerate(here: Project, out: Console) -> None:
 def photograph() -> Array:
     """Rows x columns x colours, 8 bits each."""
     try:
-        import matplotlib  # type: ignore[import-not-found]
+        import matplotlib
         from PIL import Image
     except ImportError as error:
         raise UsageError(f"{error.name} is not installed; the demo needs: pip install 'opwright[demo]'") from None
