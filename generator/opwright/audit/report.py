@@ -68,9 +68,9 @@ def text(audited: Audited, everything: bool = False) -> str:
 
 def print_table(console: Console, audited: Audited, everything: bool = False) -> None:
     """The same on a terminal."""
-    table = Table(
-        "status", "field", "what is said", "where", title=Text(audited.title), title_justify="left", expand=True
-    )
+    table = Table(title=Text(audited.title), title_justify="left", expand=True)
+    for column in ("status", "field", "what is said", "where"):
+        table.add_column(column, overflow="fold")
     for finding in audited.shown(everything):
         said = "\n".join(f"{label}: {part}" for label, part in _said(finding))
         where = f"{finding.page_at}\n{finding.spec_at}"
