@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import __version__, call_text, demo, explain, listing, package, run, schema
+from .audit import command as audit
 from .export import export
 from .generate import generated
 from .load import load
@@ -160,6 +161,9 @@ def _parser() -> argparse.ArgumentParser:
         "opwright schema > spec.schema.json   # then point the editor's YAML support at it",
     )
     made.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), default="op", help="the kind of file (default: op)")
+
+    audit.add(command)
+
     made = command(
         "build",
         _build,
