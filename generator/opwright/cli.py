@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import __version__, call_text, demo, explain, listing, package, run, schema
+from . import __version__, schema
 from .audit import command as audit
-from .export import export
+from .commands import call_text, demo, explain, listing, package, run
+from .commands.export import export
 from .generate import generated
 from .load import load
 from .model import Common, Library, Op, Sources
