@@ -69,7 +69,7 @@ def test_the_c_compiles_without_a_warning(attacked: Path) -> None:
 
 
 class _WithoutTexts(ast.NodeTransformer):
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return ast.Constant("") if isinstance(node.value, str) else node
 
 

@@ -146,7 +146,7 @@ class Operation:
         for info, value in zip(self.inputs, inputs):
             if value is None:
                 if not info.optional:
-                    raise Refusal(f"{info.parameter}-kind", info.parameter, "None", "an array", wrong_kind=True)
+                    raise Refusal(f"{info.parameter}-missing", info.parameter, "None", "an array", wrong_kind=True)
                 result.append(None)
             elif type(value) is TensorSpec:
                 result.append(value)

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import __version__, call_text, demo, explain, listing, package, run, schema, why
-from .export import export
+from . import __version__, schema
+from .audit import command as audit
+from .commands import call_text, demo, explain, listing, package, run
+from .commands.export import export
 from .generate import generated
 from .load import load
 from .model import Common, Library, Op, Sources
@@ -21,6 +23,7 @@ from .project import COMMAND, Project, find
 from .refusal import Failed, UsageError
 from .show import console, say
 from .source import SpecInvalid
+from .why import command as why
 from .write import compare, write
 
 OK, FAILED, USAGE, INVALID, OUT_OF_DATE = 0, 1, 2, 3, 4
@@ -169,6 +172,9 @@ def _parser() -> argparse.ArgumentParser:
         "opwright schema > spec.schema.json   # then point the editor's YAML support at it",
     )
     made.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), default="op", help="the kind of file (default: op)")
+
+    audit.add(command)
+
     made = command(
         "build",
         _build,

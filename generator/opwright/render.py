@@ -19,6 +19,7 @@ import jinja2
 from . import hashing, layout, prose, reference, wrapper
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
+from .nest import Nest, derive
 from .project import CARRIED
 from .variants import ISAS, expand, row_name
 
@@ -114,9 +115,15 @@ def environment(templates: Path) -> jinja2.Environment:
 
 def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
-    kernels = tuple(kernel(variant) for variant in expand(op))
+    nests: dict[tuple[str, ...], Nest] = {}  # dtypes share the nest of a layout and a class
+    kernels = []
+    for variant in expand(op):
+        key = (*variant.words, variant.group_class.name or "" if variant.group_class else "")
+        if key not in nests:
+            nests[key] = derive(op, variant.layouts, variant.group_class)
+        kernels.append(kernel(variant, nests[key]))
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
-    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, dtypes)
+    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), tuple(kernels), dtypes)
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ class Operation:
         for info, value in zip(self.inputs, inputs):
             if value is None:
                 if not info.optional:
-                    raise Refusal(f"{info.parameter}-kind", info.parameter, "None", "an array", wrong_kind=True)
+                    raise Refusal(f"{info.parameter}-missing", info.parameter, "None", "an array", wrong_kind=True)
                 result.append(None)
             elif type(value) is TensorSpec:
                 result.append(value)
@@ -162,7 +162,9 @@ class Operation:
     def unit(self, isa: _isa.Isa) -> _build.Unit:
         """What is compiled for an instruction set."""
         sources = tuple(HERE / "c" / f"{self.function}_{dtype}.c" for dtype, _ in self.rows)
-        return _build.Unit(f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags))
+        return _build.Unit(
+            f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags)
+        )
 
     def library(self, isa: _isa.Isa) -> _build.Library:
         """The compiled kernels, built at first use."""
@@ -232,7 +234,9 @@ class Operation:
             raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
         for info, value in zip(self.inputs, inputs):
             if isinstance(value, np.ndarray) and share_memory(target, value):
-                raise Refusal("out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own")
+                raise Refusal(
+                    "out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own"
+                )
         return target
 
 
@@ -270,7 +274,9 @@ def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         return np.empty(shape, dtype)
     except (ValueError, MemoryError) as error:
-        raise Refusal("memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory") from None
+        raise Refusal(
+            "memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory"
+        ) from None
 
 
 def _input_pointer(ffi: Any, c_type: str, value: Array | None) -> Any:
@@ -371,7 +377,11 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
     places = _provenance()[operation.function]["values"]
     row = operation.rows[resolution.row][1]
     steps = tuple(
-        (f"{operation.named[symbol]} ({symbol})", str(list(value) if isinstance(value, tuple) else value), places.get(symbol, ""))
+        (
+            f"{operation.named[symbol]} ({symbol})",
+            str(list(value) if isinstance(value, tuple) else value),
+            places.get(symbol, ""),
+        )
         for symbol, value in resolution.values.items()
         if symbol in operation.named
     )
@@ -408,7 +418,9 @@ def _reasons(
         if name == resolution.group_class:
             why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
             break
-        values = ", ".join(f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split())
+        values = ", ".join(
+            f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()
+        )
         rejected.append((name, f"{condition} does not hold ({values})"))
     for other in _isa.ISAS:
         if other.name == isa.name:
@@ -460,4 +472,3 @@ def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         raise TypeError(f"{operation.function} misses the arguments {', '.join(missing)}")
     inputs = [given.get(name) for name in names]
     return inputs, [given.get(name, operation.defaults.get(name)) for name in operation.attributes]
-

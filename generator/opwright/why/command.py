@@ -23,20 +23,20 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from . import render
+from .. import render
+from ..load import load
+from ..model import Library
+from ..project import COMMAND, GENERATOR, Project
+from ..recording import Field, fields, record
+from ..refusal import UsageError
+from ..render import Output
+from ..schema import Assignment, Located
+from ..show import say
+from ..source import suggestion
+from ..write import MANIFEST, compare
 from .history import Commit, History
-from .load import load
 from .marking import Line, Place, marked
-from .model import Library
 from .origins import Origins, Step, traced
-from .project import COMMAND, GENERATOR, Project
-from .recording import Field, fields, record
-from .refusal import UsageError
-from .render import Output
-from .schema import Assignment, Located
-from .show import say
-from .source import suggestion
-from .write import MANIFEST, compare
 
 STEPS = 4  # the innermost calls that are shown of a chain
 

@@ -18,7 +18,7 @@ from jinja2.ext import Extension
 from jinja2.filters import do_indent
 from jinja2.lexer import Token, TokenStream
 
-from .render import Output, numbered
+from ..render import Output, numbered
 
 # Control characters: the loader lets no spec hold them, and no filter breaks lines at them.
 _OPEN, _HERE, _CLOSE, _END = "\x01", "\x02", "\x03", "\x04"

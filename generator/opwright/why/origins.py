@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
-from . import render
-from .project import GENERATOR
+from .. import render
+from ..project import GENERATOR
 
 T = TypeVar("T")
 _HERE = str(GENERATOR)
