@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import __version__, schema
 from .audit import command as audit
-from .commands import call_text, demo, explain, listing, package, run
+from .commands import call_text, demo, explain, listing, package, run, watch
 from .commands.export import export
 from .generate import generated
 from .load import load
@@ -41,6 +41,9 @@ def _library(project: Project) -> Library:
 
 def _generate(options: argparse.Namespace) -> int:
     project = _project(options)
+    if options.watch:
+        watch.watch(project, console())
+        return OK
     library, files = generated(project)
     out = console()
     if options.check:
@@ -162,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
         "Write the generated package from the specs.",
         "opwright generate --check   # in CI: exits 4 where generated files are out of date, and writes nothing",
     )
-    made.add_argument("--check", action="store_true", help="compare only, never write")
+    way = made.add_mutually_exclusive_group()
+    way.add_argument("--check", action="store_true", help="compare only, never write")
+    way.add_argument("--watch", action="store_true", help="write again after every save of a spec or template")
     _folders(made)
 
     made = command(
