@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,10 +118,10 @@ def unit(op: Op) -> Unit:
     return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, dtypes)
 
 
-def render(library: Library, templates: Path, spec_folder: str) -> dict[str, str]:
-    """Every file of the generated package but the manifest."""
+def render(library: Library, templates: Path, spec_folder: str, view: Callable[[Op], Unit] = unit) -> dict[str, str]:
+    """Every file of the generated package but the manifest. `view` makes the view of an operation's kernels."""
     env = environment(templates)
-    units = [unit(op) for op in library.ops]
+    units = [view(op) for op in library.ops]
     wrappers = [wrapper.wrapper(op) for op in library.ops]
     everything = Head(spec_folder)
     files: dict[str, str] = {}
@@ -145,19 +145,19 @@ def render(library: Library, templates: Path, spec_folder: str) -> dict[str, str
     put("include/opwright_kernels.h", "c/kernels.h.j2", head=everything, units=units)
     put("include/opwright_numeric.h", "c/numeric.h.j2", head=everything)
     put("docs/API.md", "docs/api.md.j2", head=everything, ops=library.ops, isas=ISAS)
-    for view, wrapped in zip(units, wrappers):
-        op = view.op
+    for made, wrapped in zip(units, wrappers):
+        op = made.op
         head = Head(op.at.file)
-        put(f"_{op.function}.py", "python/op.py.j2", head=head, w=wrapped, unit=view, docstring=prose.docstring(op))
+        put(f"_{op.function}.py", "python/op.py.j2", head=head, w=wrapped, unit=made, docstring=prose.docstring(op))
         put(
             f"docs/{op.function}.md",
             "docs/op.md.j2",
             head=head,
-            page=reference.page(op, wrapped, view.kernels, library.pages),
+            page=reference.page(op, wrapped, made.kernels, library.pages),
         )
-        for row, dtype in zip(op.dtypes, view.dtypes):
-            kernels = [k for k in view.kernels if k.variant.row is row]
-            lines = prose.unit_head(op, row, view.sizes)
+        for row, dtype in zip(op.dtypes, made.dtypes):
+            kernels = [k for k in made.kernels if k.variant.row is row]
+            lines = prose.unit_head(op, row, made.sizes)
             semantic = Head(op.at.file, hashing.semantic_hash(op), tuple(map(c_comment_line, lines)))
             put(f"c/{op.function}_{dtype}.c", "c/unit.c.j2", head=semantic, kernels=kernels)
     places = {op.function: wrapper.provenance(op) for op in library.ops}
