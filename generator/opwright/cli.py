@@ -232,7 +232,7 @@ def _parser() -> argparse.ArgumentParser:
         "diff",
         _diff,
         "Review a change of the specs: what it means to callers, and which kernels it moves.",
-        "opwright diff git:main --format markdown   # exits 1 on findings, 3 on an invalid spec, 5 on a wrong prediction",
+        "opwright diff git:main --format markdown   # exits 1 on findings, 3 on a bad spec, 5 on a wrong prediction",
     )
     review.arguments(made)
     made.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")

@@ -118,9 +118,18 @@ def unit(op: Op) -> Unit:
     return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, dtypes)
 
 
-def render(library: Library, templates: Path, spec_folder: str, view: Callable[[Op], Unit] = unit) -> dict[str, str]:
-    """Every file of the generated package but the manifest. `view` makes the view of an operation's kernels."""
-    env = environment(templates)
+def render(
+    library: Library,
+    templates: Path,
+    spec_folder: str,
+    view: Callable[[Op], Unit] = unit,
+    env: jinja2.Environment | None = None,
+) -> dict[str, str]:
+    """Every file of the generated package but the manifest.
+
+    `view` makes the view of an operation's kernels; `env` spares who renders often to read the templates anew.
+    """
+    env = env or environment(templates)
     units = [view(op) for op in library.ops]
     wrappers = [wrapper.wrapper(op) for op in library.ops]
     everything = Head(spec_folder)

@@ -37,10 +37,10 @@ _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Output:
-    """What an operation is rendered to: the tokens of each file, and of each kernel."""
+    """What an operation is rendered to: the text of each file, and of each kernel."""
 
-    files: Mapping[str, object]
-    kernels: Mapping[str, object]
+    files: Mapping[str, str]
+    kernels: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -149,44 +149,48 @@ class Renderer:
         self.templates: File = project.templates
         self.folder = project.spec.relative_to(project.root).as_posix()
         self.units: list[tuple[Op, frozenset[Path], render.Unit]] = []
-        self.made: dict[str, tuple[Output, dict[str, str]]] = {}
+        self.made: dict[str, Output] = {}
+        self.env = render.environment(project.templates)
 
     def record(self, op: Op) -> None:
         """Make the view of an operation's kernels and remember what it read."""
-        where = {id(node): path for path, node in nodes(op)}
+        op = dataclasses.replace(op)  # another one, so that nothing that is kept for the first is taken unread
+        found = list(nodes(op))
+        where = {id(node): path for path, node in found}
+        fields = {name for _, node in found for name in _fields(node)}
         with recording() as read:
             unit = render.unit(op)
-        fields = {name for _, node in nodes(op) for name in (f.name for f in dataclasses.fields(node) if f.metadata)}  # type: ignore[arg-type]
         paths = frozenset((*where[at], name) for at, name in read if at in where and name in fields)
         self.units.append((op, paths, unit))
 
-    def reused(self, op: Op) -> render.Unit:
-        """The view of an operation's kernels: a recorded one where all that it read is the same."""
+    def reused(self, op: Op) -> render.Unit | None:
+        """The recorded view of an operation's kernels, where all that it read is the same."""
         for base, read, unit in self.units:
             if base.op == op.op and all(seen(get(base, path)) == seen(get(op, path)) for path in read):
                 return dataclasses.replace(unit, op=op, kernels=tuple(_rebound(k, op) for k in unit.kernels))
-        return render.unit(op)
+        return None
 
-    def output(self, op: Op | None, pages: Mapping[str, Page], fresh: bool = False) -> Output:
-        return self.rendered(op, pages, fresh)[0]
+    def predicted(self, op: Op | None, pages: Mapping[str, Page]) -> Output:
+        """What an operation is rendered to, kernels that must be as recorded not made again."""
+        unit = self.reused(op) if op is not None else None
+        return self.rendered(op, pages, unit)
 
-    def rendered(self, op: Op | None, pages: Mapping[str, Page], fresh: bool = False) -> tuple[Output, dict[str, str]]:
-        """An operation's files; `fresh` ones are made from nothing that was recorded."""
+    def rendered(self, op: Op | None, pages: Mapping[str, Page], unit: render.Unit | None = None) -> Output:
+        """An operation's files; without a unit, made from nothing that was recorded."""
         if op is None:
-            return Output({}, {}), {}
-        key = repr((exact(op), exact(dict(pages))))
+            return Output({}, {})
+        key = repr((exact(op), exact(dict(pages)), unit is None))
         if key not in self.made:
-            view = render.unit if fresh else self.reused
-            texts = render.render(Library((op,), dict(pages)), self.templates, self.folder, view)
-            files = {path: tokens(path, text) for path, text in texts.items() if path not in UNCOMPARED}
-            kernels = {
-                name: tokens(path, body)
-                for path, text in texts.items()
-                if path.endswith(".c")
-                for name, body in kernels_of(text)
-            }
-            self.made[key] = Output(files, kernels), texts
+            view = render.unit if unit is None else lambda _: unit
+            texts = render.render(Library((op,), dict(pages)), self.templates, self.folder, view, self.env)
+            files = {path: text for path, text in texts.items() if path not in UNCOMPARED}
+            bodies = [kernels_of(text) for path, text in files.items() if path.endswith(".c")]
+            self.made[key] = Output(files, {name: body for found in bodies for name, body in found})
         return self.made[key]
+
+
+def _fields(node: Node) -> Iterator[str]:
+    return (member.name for member in dataclasses.fields(node) if member.metadata)  # type: ignore[arg-type]
 
 
 def _rebound(kernel: Kernel, op: Op) -> Kernel:
@@ -196,11 +200,17 @@ def _rebound(kernel: Kernel, op: Op) -> Kernel:
     return dataclasses.replace(kernel, variant=dataclasses.replace(old, op=op, row=row))
 
 
+def _differ(path: str, old: str | None, new: str | None) -> bool:
+    if old is None or new is None or old == new:
+        return old != new
+    return tokens(path, old) != tokens(path, new)
+
+
 def moved(old: Output, new: Output) -> Moved:
     """What differs between two outputs."""
     return Moved(
-        frozenset(p for p in {*old.files, *new.files} if old.files.get(p) != new.files.get(p)),
-        frozenset(k for k in old.kernels if k in new.kernels and old.kernels[k] != new.kernels[k]),
+        frozenset(p for p in {*old.files, *new.files} if _differ(p, old.files.get(p), new.files.get(p))),
+        frozenset(k for k in old.kernels if k in new.kernels and _differ(".c", old.kernels[k], new.kernels[k])),
         frozenset(new.kernels.keys() - old.kernels.keys()),
         frozenset(old.kernels.keys() - new.kernels.keys()),
     )
@@ -236,13 +246,13 @@ def _of_op(
     old, new = ops
     if old is not None:
         renderer.record(old)
-    base, texts = renderer.rendered(old, pages[0])
+    base = renderer.predicted(old, pages[0])
     state, output, waiting, union = old, base, [], Moved()
     for number in numbers:
         waiting.append(number)
         try:
             state = edits[number].make(state)
-            now = renderer.output(state, pages[0])
+            now = renderer.predicted(state, pages[0])
         except Exception:  # an operation between two edits need not make sense; the next edit may mend it
             continue
         step = moved(output, now)
@@ -250,7 +260,7 @@ def _of_op(
             result.predicted[part] = step
         _declared(result, edits, waiting, step)
         output, waiting, union = now, [], union | step
-    head, head_texts = renderer.rendered(new, pages[0], fresh=True)
+    head = renderer.rendered(new, pages[0])
     proof = moved(base, head)
     name = new.op if new else old.op if old else ""
     if exact(state) != exact(new):
@@ -264,8 +274,8 @@ def _of_op(
             if names:
                 result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
     result.observed |= proof
-    for ours, theirs in zip(result.texts, (texts, head_texts), strict=True):
-        ours.update(theirs)
+    for ours, theirs in zip(result.texts, (base, head), strict=True):
+        ours.update(theirs.files)
 
 
 def _declared(result: Impact, edits: Sequence[Edit], numbers: Sequence[int], step: Moved) -> None:
