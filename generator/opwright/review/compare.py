@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..model import Attribute, Library, Op, Tensor
+from ..model import Attribute, Dim, Library, Op, Tensor
 from ..plan import symbol_kinds, symbol_of
 from ..schema import Located, Node
 from ..source import Mark, SpecInvalid
 from . import equality
 from .rules import RULES
-from .tree import MISSING, Entry, Path, exact, get, identity, items, mark, path_text, put, rename, reorder, said
+from .tree import MISSING, Entry, Path, exact, get, items, mark, path_text, put, rename, reorder, said
 
 Judge = Callable[["_Walk", Any, Any, Any, Any], str]
 
@@ -343,26 +343,26 @@ class _Walk:
         rules = MANY[spot]
         self.renames(rules, path, area)
         was, now = items(get(self.now, path)), items(get(self.new, path))
+        kept = [key for key in now if key in was]
+        order = list(now) if kept == [key for key in was if key in now] else None
         for key in [key for key in was if key not in now]:
-            self.item(rules, (*path, Entry(key)), was[key], MISSING, area)
+            self.item(rules, (*path, Entry(key)), was[key], MISSING, area, None)
         for key, item in now.items():
             here = (*path, Entry(key))
             if key not in was:
-                self.item(rules, here, MISSING, item, area)
+                self.item(rules, here, MISSING, item, area, order)
             elif exact(was[key]) != exact(item):
                 self.inside(spot, here, rules.area or area)
-        order = [
-            identity(item) if not isinstance(get(self.new, path), Mapping) else item for item in _order(self, path)
-        ]
-        if list(items(get(self.now, path))) != order or exact(get(self.now, path)) != exact(get(self.new, path)):
-            whole = get(self.new, path)
-            rule = _stem(rules.order or "format-text-changed", area)
-            ordered = list(items(get(self.now, path))) != order
-            changed = functools.partial(_reordered, path=path, order=order, whole=whole)
-            said_was = said(tuple(map(str, map(Entry, items(get(self.now, path))))))
-            self.note(
-                rule if ordered else "format-text-changed", path, said_was, tuple(map(str, map(Entry, order))), changed
-            )
+        self.order(rules, path, area)
+
+    def order(self, rules: Many, path: Path, area: str) -> None:
+        """What is left when the items are the same: their order, or that there is no list at all."""
+        whole = get(self.new, path)
+        was, now = list(items(get(self.now, path))), list(items(whole))
+        if was != now or exact(get(self.now, path)) != exact(whole):
+            rule = _stem(rules.order or "format-text-changed", area) if was != now else "format-text-changed"
+            make = functools.partial(_reordered, path=path, order=now, whole=whole)
+            self.note(rule, path, tuple(str(Entry(key)) for key in was), tuple(str(Entry(key)) for key in now), make)
 
     def inside(self, spot: str, path: Path, area: str) -> None:
         """An item that both sides have, not the same."""
@@ -408,13 +408,13 @@ class _Walk:
                 if path[-1] == "ranges":
                     renames = functools.partial(_rename_letter, old=old, new=new)
                 renamed = renames(self.now)
-                if exact(get(renamed, (*path, Entry(new)))) == exact(now[new]):
+                if _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
                     self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
                     break
 
-    def item(self, rules: Many, path: Path, was: Any, now: Any, area: str) -> None:
-        """An item that came or went."""
+    def item(self, rules: Many, path: Path, was: Any, now: Any, area: str, order: Any) -> None:
+        """An item that came, at its place in an order that is otherwise the same, or went."""
         word = rules.words[was is not MISSING]
         stem = rules.stem
         if stem == "{values}":
@@ -426,7 +426,7 @@ class _Walk:
         rule = _named(_stem(stem, area), word)
         if path[-2] == "cases" and isinstance(path[-1], Entry):
             rule = self.of_word(path, rule)
-        self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
+        self.note(rule, path, was, now, functools.partial(_placed, path=path, value=now, order=order))
 
     def of_word(self, path: Path, rule: str) -> str:
         """A case that comes or goes with its word is a part of that edit."""
@@ -459,9 +459,15 @@ def _same_tree(was: Any, now: Any) -> bool:
     return type(was) is type(now) and not isinstance(was, (str, tuple, Mapping)) and was == now
 
 
-def _order(walk: _Walk, path: Path) -> list[Any]:
-    whole = get(walk.new, path)
-    return list(whole)
+def _twins(one: Any, other: Any) -> bool:
+    """Whether two items are one under two names: all alike, or sizes with the same letter."""
+    return bool(one.symbol == other.symbol) if isinstance(one, Dim) else exact(one) == exact(other)
+
+
+def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None) -> Op:
+    """An item put in or taken away, the others where the order has them."""
+    made: Op = put(op, path, value)
+    return made if order is None else put(made, path[:-1], reorder(get(made, path[:-1]), order))
 
 
 def _reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:

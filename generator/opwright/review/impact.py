@@ -247,7 +247,7 @@ def _of_op(
     if old is not None:
         renderer.record(old)
     base = renderer.predicted(old, pages[0])
-    state, output, waiting, union = old, base, [], Moved()
+    state, output, waiting = old, base, []
     for number in numbers:
         waiting.append(number)
         try:
@@ -259,14 +259,14 @@ def _of_op(
         for part in waiting:
             result.predicted[part] = step
         _declared(result, edits, waiting, step)
-        output, waiting, union = now, [], union | step
+        output, waiting = now, []
     head = renderer.rendered(new, pages[0])
-    proof = moved(base, head)
+    foreseen, proof = moved(base, output), moved(base, head)
     name = new.op if new else old.op if old else ""
     if exact(state) != exact(new):
         result.unpredicted.append(f"{name}: the findings do not account for the whole difference")
     for said, found in (("files", "files"), ("kernels", "kernels"), ("new kernels", "added"), ("kernels", "removed")):
-        predicted, observed = getattr(union, found), getattr(proof, found)
+        predicted, observed = getattr(foreseen, found), getattr(proof, found)
         for sentence, names in (
             ("changed unpredicted", observed - predicted),
             ("predicted, unchanged", predicted - observed),

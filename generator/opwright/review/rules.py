@@ -120,7 +120,7 @@ input-required-added | in | breaking | numerics | | ! its removal is input-tenso
 input-optional-added | in | compatible | numerics | | input-tensor-removed | A call that does not give it means what it meant.
 input-tensor-removed | in | breaking | numerics | | input-optional-added | Calls that give it are refused.
 input-tensor-renamed | in | breaking | code | | = | Calls by keyword are refused; positional ones go on.
-input-order-changed | in | breaking | code | | = | A positional call now passes other tensors.
+input-order-changed | in | breaking | variants | | = | A positional call now passes other tensors.
 input-parameter-changed | in | breaking | none | | = | Calls by keyword are refused.
 input-need-optional | in | compatible | code | | input-need-required | Calls may leave it out.
 input-need-required | in | breaking | code | | input-need-optional | Calls that left it out are refused.
