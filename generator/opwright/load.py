@@ -214,6 +214,7 @@ def _merge(base: N, over: N) -> N:
     fields = [field.name for field in dataclasses.fields(over) if field.metadata]  # type: ignore[arg-type]
     given = {name: getattr(over, name) for name in fields if getattr(over, name) != getattr(empty, name)}
     at = over.at if given.keys() - {"use"} else base.at
+    at = dataclasses.replace(at, keys=(*base.at.keys, *over.at.keys))  # each key where it stands
     return dataclasses.replace(base, **given, at=at)  # type: ignore[type-var]
 
 

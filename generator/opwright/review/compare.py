@@ -20,7 +20,7 @@ from ..schema import Located, Node
 from ..source import Mark, SpecInvalid
 from . import equality
 from .rules import RULES
-from .tree import MISSING, Entry, Path, exact, get, items, mark, path_text, put, rename, reorder, said
+from .tree import MISSING, Entry, Path, exact, get, identity, items, mark, path_text, put, rename, reorder, said
 
 Judge = Callable[["_Walk", Any, Any, Any, Any], str]
 
@@ -275,7 +275,7 @@ class _Walk:
     def __init__(self, old: Op, new: Op) -> None:
         self.old, self.new, self.now = old, new, old
         self.found: list[Edit] = []
-        self.renamed: dict[str, str] = {}  # names of the new side to those of the old one
+        self.renamed: dict[Any, Any] = {}  # names of the new side to those of the old one
         self.kinds = {**_kinds(old), **_kinds(new)}
         self.least = {dim.symbol: dim.min or 0 for dim in (*old.dims.values(), *new.dims.values())}
         self.least |= {symbol_of(a): a.min or 0 for op in (old, new) for a in op.attributes}
@@ -379,13 +379,16 @@ class _Walk:
     def table(self, path: Path) -> None:
         """The words of a layout."""
         was, now = get(self.now, path), get(self.new, path)
+        kept = [word for word in now if word in was]
+        order = list(now) if kept == [word for word in was if word in now] else None
         for word in dict.fromkeys([*was, *now]):
             if exact(was.get(word)) != exact(now.get(word)):
                 here = (*path, Entry(word))
                 change = _plain(self, was.get(word), now.get(word), was, now)
                 rule = "layout-order-changed" if change == "changed" else self.of_word(here, f"layout-table-{change}")
                 value = now.get(word, MISSING)
-                self.note(rule, here, was.get(word), now.get(word), functools.partial(put, path=here, value=value))
+                make = functools.partial(_placed, path=here, value=value, order=order)
+                self.note(rule, here, was.get(word), now.get(word), make)
         if list(get(self.now, path)) != list(now):
             self.note("format-text-changed", path, was, now, functools.partial(put, path=path, value=now))
 
@@ -398,7 +401,9 @@ class _Walk:
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
     def renames(self, rules: Many, path: Path, area: str) -> None:
-        """Items that are the same under another name."""
+        """Items that are the same under another name, and rows of which only the output's type changed."""
+        if path == ("dtypes",):
+            self.outputs()
         if not rules.renamed:
             return
         was, now = items(get(self.now, path)), items(get(self.new, path))
@@ -411,6 +416,19 @@ class _Walk:
                 if _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
                     self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
+                    break
+
+    def outputs(self) -> None:
+        """Rows of the same inputs that return another type."""
+        name = self.new.output.name
+        was, now = items(self.now.dtypes), items(self.new.dtypes)
+        for old in [key for key in was if key not in now]:
+            for new in [key for key in now if key not in was]:
+                if {**was[old], name: ""} == {**now[new], name: ""}:
+                    make = functools.partial(_replaced_row, old=old, row=now[new])
+                    path = ("dtypes", Entry(new))
+                    self.renamed[new] = old
+                    self.note("dtypes-output-changed", path, was[old][name], now[new][name], make)
                     break
 
     def item(self, rules: Many, path: Path, was: Any, now: Any, area: str, order: Any) -> None:
@@ -457,6 +475,10 @@ def _kinds(op: Op) -> Mapping[str, Any]:
 
 def _same_tree(was: Any, now: Any) -> bool:
     return type(was) is type(now) and not isinstance(was, (str, tuple, Mapping)) and was == now
+
+
+def _replaced_row(op: Op, old: Any, row: Any) -> Op:
+    return dataclasses.replace(op, dtypes=tuple(row if identity(found) == old else found for found in op.dtypes))
 
 
 def _twins(one: Any, other: Any) -> bool:

@@ -11,6 +11,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
 
 from ..hashing import semantic_hash
 from ..model import Library
@@ -128,12 +131,18 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
     texts = {PurePosixPath(name).name: text for name, text in base.texts.items()}
     for name, text in head.texts.items():
         stem = PurePosixPath(name).name
-        if texts.get(stem, text) != text and stem not in touched and stem in {base.only or stem, head.only or stem}:
+        same = texts.get(stem, text) != text and plain(texts[stem]) == plain(text)
+        if same and stem not in touched and stem in {base.only or stem, head.only or stem}:
             line = next((n for n, (a, b) in enumerate(_lines(texts[stem], text), 1) if a != b), 1)
             was, now = (hashlib.sha256(side.encode()).hexdigest()[:16] for side in (texts[stem], text))
             at = Mark(name, line)
             found.append(Edit("format-text-changed", "", stem, was, now, at, at, lambda made: made))
     return found
+
+
+def plain(text: str) -> Any:
+    """YAML as maps, lists and texts: what is left when spacing, comments and the way of writing are taken away."""
+    return yaml.load(text, Loader=yaml.BaseLoader)  # the text has been loaded, which bounded it
 
 
 def _lines(old: str, new: str) -> list[tuple[str, str]]:

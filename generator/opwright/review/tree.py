@@ -16,6 +16,7 @@ from .. import expr
 from ..hashing import canonical
 from ..model import (
     AllowedValue,
+    Arrangement,
     Attribute,
     Constraint,
     Discrepancy,
@@ -33,8 +34,8 @@ IDENTITY: Mapping[type, str] = {
     Attribute: "name", AllowedValue: "value", RefusedValue: "value", Tensor: "name", Constraint: "id",
     GroupClass: "name", Discrepancy: "id",
 }  # fmt: skip
-# Keys of a relation's maps are names of the other operation.
-FOREIGN = {(Relation, "with_"), (Relation, "formats")}
+# Maps whose keys are no names of the operation: those of another one, and axes.
+FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
 T = TypeVar("T")
 
 
@@ -142,6 +143,12 @@ def _rename(value: Any, old: str, new: str) -> Any:
             here = getattr(value, field.name)
             prose = field.metadata and isinstance(field.metadata["kind"], Text) and field.name != "default"
             if not field.metadata or prose:
+                continue
+            if field.name == "layouts":
+                changed[field.name] = {
+                    _rename(name, old, new): {_rename(word, old, new): axes for word, axes in words.items()}
+                    for name, words in here.items()
+                }
                 continue
             foreign = (type(value), field.name) in FOREIGN
             changed[field.name] = (
