@@ -152,10 +152,17 @@ def source(env: jinja2.Environment, template: str) -> str:
 
 
 def render(
-    library: Library, templates: Path, spec_folder: str, view: Callable[[Op], Unit] = unit
+    library: Library,
+    templates: Path,
+    spec_folder: str,
+    view: Callable[[Op], Unit] = unit,
+    env: jinja2.Environment | None = None,
 ) -> dict[str, str]:
-    """Every file of the generated package but the manifest. `view` makes the view of an operation's kernels."""
-    env = environment(templates)
+    """Every file of the generated package but the manifest.
+
+    `view` makes the view of an operation's kernels; `env` spares who renders often to read the templates anew.
+    """
+    env = env or environment(templates)
     files = outputs(library, templates, spec_folder, view)
     return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
 
