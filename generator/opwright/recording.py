@@ -97,6 +97,19 @@ class _Entries(dict[str, Any]):
     def __eq__(self, other: object) -> bool:
         return dict(self.items()) == other
 
+    def __reversed__(self) -> Iterator[str]:
+        self.reads.add(self.path)
+        return super().__reversed__()
+
+    def __or__(self, other: Any) -> Any:
+        return {**self, **other}
+
+    def __ror__(self, other: Any) -> Any:
+        return {**other, **self}
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def keys(self) -> Any:
         return dict.fromkeys(self).keys()
 

@@ -116,12 +116,11 @@ def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
     """The path inside the package of a file that is named from here or from there."""
     full = Path(os.path.abspath(name))
     inside = full.relative_to(project.output).as_posix() if full.is_relative_to(project.output) else name
-    known = {path: path for path in outputs}
+    known = [*outputs]
     if inside in known:
         return inside
-    known |= {PurePosixPath(path).name: path for path in known}
-    near = suggestion(inside, known) or suggestion(PurePosixPath(inside).name, known)
-    raise UsageError(f"{name} is not a generated file{near}")
+    named = [path for path in known if PurePosixPath(path).name == PurePosixPath(inside).name]
+    raise UsageError(f"{name} is not a generated file{suggestion(named[0] if named else inside, known)}")
 
 
 class _Teller:
