@@ -33,7 +33,7 @@ check: $(STAMPS)/demo
 	$(BIN)/opwright generate --check
 
 lint: $(STAMPS)/test
-	$(BIN)/ruff check generator tests
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 clean:

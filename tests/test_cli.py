@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from opwright import call_text, cli, load
+from opwright import cli, load
+from opwright.commands import call_text
 from opwright.refusal import UsageError
 
 COMMANDS = ("generate", "schema", "build", "list", "explain", "run", "export", "demo")

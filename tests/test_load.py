@@ -1,7 +1,5 @@
 """From texts to operations: every rule refuses its fixture, at a place, and all problems come together."""
 
-# ruff: noqa: E501 (one fixture to a line)
-
 from __future__ import annotations
 
 import re

@@ -247,20 +247,18 @@ def test_golden_files_are_those_of_the_examples():
 
 
 def test_breaking_long_lines_changes_no_meaning():
+    conditions = " or ".join(f"(a{n} == b{n} and not c[{n}])" for n in range(12))
+    keywords = ", ".join(f"name{n}={{1: ({n}, 2)}}" for n in range(14))
+    terms = ", ".join(f"i * j + {n}" for n in range(16))
+    sentence = "a long sentence, with (brackets) and a \\\\ backslash " * 6
+    numbers = ", ".join(str(n) for n in range(60))
     long = (
         "def f(a, b):\n"
-        '    """A docstring of some length that is left alone, %s."""\n'
-        "    if not (%s):\n"
-        "        raise g('x' , %s)\n"
-        "    return h(%s for i, j in zip(a, b) if i and j)\n"
-        'X = {"key": "%s", "other": (%s,), "strings": "a \\" ( b", "last": k(a)(b)}\n'
-    ) % (
-        "word " * 30,
-        " or ".join(f"(a{n} == b{n} and not c[{n}])" for n in range(12)),
-        ", ".join(f"name{n}={{1: ({n}, 2)}}" for n in range(14)),
-        "max(" + ", ".join(f"i * j + {n}" for n in range(16)) + ")",
-        "a long sentence, with (brackets) and a \\\\ backslash " * 6,
-        ", ".join(str(n) for n in range(60)),
+        f'    """A docstring of some length that is left alone, {"word " * 30}."""\n'
+        f"    if not ({conditions}):\n"
+        f"        raise g('x' , {keywords})\n"
+        f"    return h(max({terms}) for i, j in zip(a, b) if i and j)\n"
+        f'X = {{"key": "{sentence}", "other": ({numbers},), "strings": "a \\" ( b", "last": k(a)(b)}}\n'
     )
     short = layout.tidy(long)
     assert ast.dump(ast.parse(short)) == ast.dump(ast.parse(long))
@@ -338,9 +336,7 @@ def structure(page: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_of_a_spec_becomes_structure_of_a_page(text: str):
-    library, _ = generated(find())
-    templates = ROOT / "templates"
-    plain = render.environment(templates)
+    plain = render.environment(ROOT / "templates")
 
     def page(said: str) -> str:
         source = "{{ s | markdown }}\n\n- Why: {{ s | markdown }}\n\n| a | b |\n|---|---|\n| {{ s | markdown }} | {{ s | code }} |\n"
@@ -348,7 +344,6 @@ def test_no_text_of_a_spec_becomes_structure_of_a_page(text: str):
 
     assert structure(page(text)) == structure(page("harmless"))
     assert not re.search(r"(?<!\\)(?:https?:|www\.|@)//?\w", plain.from_string("{{ s | markdown }}").render(s=text))
-    assert library.ops
 
 
 def test_hostile_texts_everywhere_leave_pages_and_modules_as_they_are_built(tmp_path: Path, files: dict[str, str]):

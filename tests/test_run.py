@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright import cli, interpret, load, normal_form, project, torch_witness, witness
+from opwright import cli, interpret, load, normal_form, project
+from opwright.commands import torch_witness, witness
 
 DUMPS = Path(__file__).parent / "support" / "graph_dumps"
 RUNNABLE = [

@@ -230,9 +230,9 @@ def axes_count(name: str, tensor: Described, count: int) -> None:
         raise Refusal(f"{name}-rank", name, f"shape {tuple(tensor.shape)} ({len(tensor.shape)} axes)", f"{count} axes")
 
 
-def stated_shape(output: str, length: int, tensors: Mapping[str, object], lists: Mapping[str, object]) -> tuple[
-    str, tuple[int, ...]
-]:
+def stated_shape(
+    output: str, length: int, tensors: Mapping[str, object], lists: Mapping[str, object]
+) -> tuple[str, tuple[int, ...]]:
     """The shape that a call states for its output, and the argument that states it: a tensor before a list."""
     given = {name: int_list(name, value) for name, value in lists.items() if value is not None}
     for name, value in tensors.items():

@@ -245,7 +245,7 @@ def semantics(op: Op) -> Iterator[Problem]:
     meaning = op.semantics
     kinds = symbol_kinds(op)
     letters = {letter: Kind("int", _is_vector(extent.tree, kinds)) for letter, extent in meaning.ranges.items()}
-    scope = kinds | letters
+    scope = {**kinds, **letters}
     at = meaning.assignment.at
     problems: list[Problem] = []
     if not INIT.fullmatch(meaning.init) or not _fits_f32(float(meaning.init)):

@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import __version__, call_text, demo, explain, listing, package, run, schema
-from .export import export
+from . import __version__, schema
+from .audit import command as audit
+from .commands import call_text, demo, explain, listing, package, run, watch
+from .commands.export import export
 from .generate import generated
 from .load import load
 from .model import Common, Library, Op, Sources
@@ -23,6 +25,7 @@ from .refusal import Failed, UsageError
 from .review import command as review
 from .show import console, say
 from .source import SpecInvalid
+from .why import command as why
 from .write import compare, write
 
 OK, FAILED, USAGE, INVALID, OUT_OF_DATE = 0, 1, 2, 3, 4
@@ -40,6 +43,9 @@ def _library(project: Project) -> Library:
 
 def _generate(options: argparse.Namespace) -> int:
     project = _project(options)
+    if options.watch:
+        watch.watch(project, console())
+        return OK
     library, files = generated(project)
     out = console()
     if options.check:
@@ -88,6 +94,15 @@ def _list(options: argparse.Namespace) -> int:
     else:
         listing.show(found, console(), variants=options.op is not None)
     return OK
+
+
+def _why(options: argparse.Namespace) -> int:
+    found = why.why(_project(options), options.file)
+    if options.json:
+        print(why.as_json(found))
+    else:
+        why.show(found, console())
+    return USAGE if found.state else OK
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -156,7 +171,9 @@ def _parser() -> argparse.ArgumentParser:
         "Write the generated package from the specs.",
         "opwright generate --check   # in CI: exits 4 where generated files are out of date, and writes nothing",
     )
-    made.add_argument("--check", action="store_true", help="compare only, never write")
+    way = made.add_mutually_exclusive_group()
+    way.add_argument("--check", action="store_true", help="compare only, never write")
+    way.add_argument("--watch", action="store_true", help="write again after every save of a spec or template")
     _folders(made)
 
     made = command(
@@ -166,6 +183,9 @@ def _parser() -> argparse.ArgumentParser:
         "opwright schema > spec.schema.json   # then point the editor's YAML support at it",
     )
     made.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), default="op", help="the kind of file (default: op)")
+
+    audit.add(command)
+
     made = command(
         "build",
         _build,
@@ -181,6 +201,16 @@ def _parser() -> argparse.ArgumentParser:
         "opwright list ConvTranspose --json   # one operation with the names of its kernels, for a program",
     )
     made.add_argument("op", nargs="?", metavar="OP", help="one operation, with its kernels (default: all)")
+    _json(made)
+    _folders(made)
+
+    made = command(
+        "why",
+        _why,
+        "Tell what a generated file or line comes from: specs, templates, parts of the generator, and their commits.",
+        "opwright why generated/opwright_kernels/c/convolution_f32.c:120   # or without the line, for all of the file",
+    )
+    made.add_argument("file", metavar="FILE[:LINE]", help="a generated file, from here or from inside the package")
     _json(made)
     _folders(made)
 

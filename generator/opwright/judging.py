@@ -242,7 +242,8 @@ class _Judge:
             return
         spatial = attribute.type == "s64[]" and attribute.length == "spatial"
         rank = self.rank if spatial and self.rank is not None else len(entries)
-        least = -math.inf if attribute.min is None else attribute.min
+        # A shape that an input overrides is ignored in value, so its entries are judged where it is used.
+        least = -math.inf if attribute.min is None or attribute.shape_of else attribute.min
         most = math.inf if attribute.max is None else attribute.max
         faults = {
             "int64": attribute.type != "f32" and any(not INT64_MIN <= entry <= INT64_MAX for entry in entries),
@@ -276,8 +277,11 @@ class _Judge:
                     self.shapes[output.name] = entries
                 return name
             if isinstance(giver, Attribute) and self.attributes.get(name) is not None:
-                if name in self.lists:
-                    self.shapes[output.name] = self.lists[name]
+                entries = self.lists.get(name)
+                if entries is not None and min(entries, default=0) < 0:
+                    self.note(f"{name}-range")
+                elif entries is not None:
+                    self.shapes[output.name] = entries
                 return name
         self.note(f"{output.name}-shape-missing")
         return output.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from . import expr
 from .expr import Read
@@ -119,6 +120,7 @@ class SizeField:
     summary: str
 
 
+@lru_cache(maxsize=64)
 def size_fields(op: Op) -> tuple[SizeField, ...]:
     """What kernels must know of a call: every size of a tensor, and every value that semantics mention."""
     kinds = symbol_kinds(op)
@@ -705,14 +707,14 @@ def _factor(text: str) -> str:
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """The pointers that a kernel takes: data inputs, then the output."""
     return tuple(
-        Parameter(tensor.name, C_TYPES[row[tensor.name]], row[tensor.name], tensor.optional, tensor in op.outputs)
-        for tensor in op.tensors
+        Parameter(t.name, C_TYPES[row[t.name]], row[t.name], t.optional, is_output=t.name == op.output.name)
+        for t in op.tensors
     )
 
 
-def kernel(variant: Variant) -> Kernel:
-    """The view of a variant. Raises SpecInvalid where its semantics have no kernel."""
-    nest = derive(variant.op, variant.layouts, variant.group_class)
+def kernel(variant: Variant, nest: Nest | None = None) -> Kernel:
+    """The view of a variant, from its nest where the caller has it. Raises SpecInvalid where there is no kernel."""
+    nest = nest or derive(variant.op, variant.layouts, variant.group_class)
     try:
         return _Builder(variant, nest).kernel()
     except NotPolynomial as error:

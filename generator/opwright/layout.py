@@ -17,17 +17,20 @@ _OPENING, _CLOSING = "([{", ")]}"
 _CLAUSE = re.compile(r" (?=(?:for|if|and|or) )")
 
 
-def tidy(text: str) -> str:
-    """The module with its long lines broken."""
+def broken(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of the module with the long ones broken, each with the number of the line that it was."""
     protected = set(_inside_triple_quotes(text))
-    lines: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) <= WIDTH or number in protected or line.lstrip().startswith("#"):
-            lines.append(line)
+            yield number, line
         else:
             indent = len(line) - len(line.lstrip())
-            lines += _broken(line.strip(), indent)
-    return "\n".join(lines)
+            yield from ((number, piece) for piece in _broken(line.strip(), indent))
+
+
+def tidy(text: str) -> str:
+    """The module with its long lines broken."""
+    return "\n".join(line for _, line in broken(text))
 
 
 def _inside_triple_quotes(text: str) -> Iterator[int]:

@@ -209,12 +209,15 @@ def _check_common(common: Common, problems: Problems) -> None:
 
 
 def _merge(base: N, over: N) -> N:
-    """`base` with every key that `over` gives; its mark is that of `over` where `over` changes anything."""
+    """`base` with every key that `over` gives; its mark is that of `over` where `over` changes anything.
+
+    Each key keeps the place that it came from.
+    """
     empty = type(over)()
     fields = [field.name for field in dataclasses.fields(over) if field.metadata]  # type: ignore[arg-type]
     given = {name: getattr(over, name) for name in fields if getattr(over, name) != getattr(empty, name)}
-    at = over.at if given.keys() - {"use"} else base.at
-    at = dataclasses.replace(at, keys=(*base.at.keys, *over.at.keys))  # each key where it stands
+    keys = {**dict(base.at.keys), **dict(over.at.keys)}
+    at = dataclasses.replace(over.at, keys=tuple(keys.items())) if given.keys() - {"use"} else base.at
     return dataclasses.replace(base, **given, at=at)  # type: ignore[type-var]
 
 

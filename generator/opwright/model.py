@@ -34,6 +34,7 @@ OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifi
 SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
 AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
 VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
+FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
 
 DTYPES = ("f32", "bf16", "f16", "s32")
 ACCUMULATORS = ("f32", "f64")
@@ -244,6 +245,9 @@ class Discrepancy(Node):
     library: str | None = key(Text(), "what the library does")
     ruling: str | None = key(Text(), "what holds here")
     why: str | None = key(Text(), "why")
+    concerns: tuple[str, ...] = key(
+        ListOf(FIELD), "the fields it rules on, as `opwright audit` names them; * stands for any one part", default=()
+    )
     at: Mark = _mark()
 
 
@@ -256,7 +260,7 @@ class RankRange(Node):
     at: Mark = _mark()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashed by identity, so that what follows from it can be remembered
 class Op(Node):
     """One operation."""
 

@@ -6,8 +6,10 @@ validators follow these steps; the interpreter does not, and so can be held agai
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
 from . import expr
 from .expr import Binary, Expr, Name
@@ -82,7 +84,8 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
     return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
 
 
-def symbol_kinds(op: Op) -> dict[str, expr.Kind]:
+@lru_cache(maxsize=64)
+def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
     kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
     for attribute in op.attributes:
@@ -100,7 +103,7 @@ def symbol_kinds(op: Op) -> dict[str, expr.Kind]:
             let = pending.pop(symbol)
             found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
             kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
-    return kinds
+    return MappingProxyType(kinds)
 
 
 def symbol_of(attribute: Attribute) -> str:
@@ -157,6 +160,7 @@ def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool)
     return Bind(tensor, tuple(ways), stated), learned
 
 
+@lru_cache(maxsize=64)
 def plan(op: Op) -> tuple[Step, ...]:
     """The steps of a call, or SpecInvalid naming what can never become known."""
     kinds = symbol_kinds(op)

@@ -28,9 +28,10 @@ class Poly:
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Poly:
-        if len(terms) > MAX_TERMS or any(abs(factor) > INT64_MAX for factor in terms.values()):
+        kept = sorted(term for term in terms.items() if term[1])
+        if len(kept) > MAX_TERMS or (kept and max(abs(factor) for _, factor in kept) > INT64_MAX):
             raise NotPolynomial(f"multiplied out it has more than {MAX_TERMS} terms, or a factor beyond 64 bits")
-        return Poly(tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor)))
+        return Poly(tuple(kept))
 
     @staticmethod
     def number(value: int) -> Poly:
@@ -41,6 +42,8 @@ class Poly:
         return Poly(((((name, 1),), 1),))
 
     def __add__(self, other: Poly) -> Poly:
+        if not self.terms or not other.terms:
+            return self if self.terms else other
         terms = dict(self.terms)
         for monomial, factor in other.terms:
             terms[monomial] = terms.get(monomial, 0) + factor
@@ -53,6 +56,8 @@ class Poly:
         return self + -other
 
     def __mul__(self, other: Poly) -> Poly:
+        if self == ONE or other == ONE:
+            return other if self == ONE else self
         terms: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:

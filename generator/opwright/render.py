@@ -6,6 +6,7 @@ is strict: an undefined name is an error, spec text goes through a filter wherev
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -18,6 +19,7 @@ import jinja2
 from . import hashing, layout, prose, reference, wrapper
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
+from .nest import Nest, derive
 from .project import CARRIED
 from .variants import ISAS, expand, row_name
 
@@ -113,9 +115,40 @@ def environment(templates: Path) -> jinja2.Environment:
 
 def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
-    kernels = tuple(kernel(variant) for variant in expand(op))
+    nests: dict[tuple[str, ...], Nest] = {}  # dtypes share the nest of a layout and a class
+    kernels = []
+    for variant in expand(op):
+        key = (*variant.words, variant.group_class.name or "" if variant.group_class else "")
+        if key not in nests:
+            nests[key] = derive(op, variant.layouts, variant.group_class)
+        kernels.append(kernel(variant, nests[key]))
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
-    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, dtypes)
+    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), tuple(kernels), dtypes)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One file of the package: the template that prints it and the view that it prints, made when asked for.
+
+    A template that is no `.j2` is copied. Without a template the view's `text` is the file.
+    """
+
+    template: str
+    view: Callable[[], dict[str, Any]] = dict
+
+    def text(self, env: jinja2.Environment) -> str:
+        """As the template has it; `tidy` comes after."""
+        if self.template.endswith(".j2"):
+            return env.get_template(self.template).render(**self.view())
+        if self.template:
+            return source(env, self.template)
+        return str(self.view()["text"])
+
+
+def source(env: jinja2.Environment, template: str) -> str:
+    """The text of a template."""
+    assert env.loader is not None
+    return env.loader.get_source(env, template)[0]
 
 
 def render(
@@ -130,48 +163,69 @@ def render(
     `view` makes the view of an operation's kernels; `env` spares who renders often to read the templates anew.
     """
     env = env or environment(templates)
-    units = [view(op) for op in library.ops]
-    wrappers = [wrapper.wrapper(op) for op in library.ops]
-    everything = Head(spec_folder)
-    files: dict[str, str] = {}
+    files = outputs(library, templates, spec_folder, view)
+    return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
 
-    def put(path: str, template: str, **parameters: Any) -> None:
-        files[path] = env.get_template(template).render(**parameters)
 
-    put(
-        "__init__.py",
-        "python/__init__.py.j2",
-        head=everything,
-        ops=library.ops,
-        imports=_imports(library.ops),
-        exports=_exports(library.ops),
+def outputs(
+    library: Library, templates: Path, spec_folder: str, view: Callable[[Op], Unit] = unit
+) -> dict[str, Output]:
+    """The same, nothing rendered yet: a view is made when the first file asks for it."""
+    ops = library.ops
+    units = [functools.cache(functools.partial(view, op)) for op in ops]
+    wrappers = [functools.cache(functools.partial(wrapper.wrapper, op)) for op in ops]
+    head = Head(spec_folder)
+    files = {"py.typed": Output("", lambda: {"text": ""})}
+    files["__init__.py"] = Output(
+        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(ops), "exports": _exports(ops)}
     )
+    files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [make() for make in wrappers]))
+    for path in sorted((templates / RUNTIME).glob("*.py")):
+        files[path.name] = Output(f"{RUNTIME}/{path.name}")
+    files["include/opwright_kernels.h"] = Output(
+        "c/kernels.h.j2", lambda: {"head": head, "units": [make() for make in units]}
+    )
+    files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
+    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
+    for op, made, wrapped in zip(ops, units, wrappers):
+        files |= _of_op(op, made, wrapped, library)
+    files["PROVENANCE.json"] = Output("", lambda: {"text": _json({op.function: wrapper.provenance(op) for op in ops})})
+    return files
+
+
+def _of_op(
+    op: Op, made: Callable[[], Unit], wrapped: Callable[[], wrapper.Wrapper], library: Library
+) -> dict[str, Output]:
+    """The files of one operation."""
+    head = Head(op.at.file)
+
+    def module() -> dict[str, Any]:
+        return {"head": head, "w": wrapped(), "unit": made(), "docstring": prose.docstring(op)}
+
+    def page() -> dict[str, Any]:
+        return {"head": head, "page": reference.page(op, wrapped(), made().kernels, library.pages)}
+
+    def kernels(row: dict[str, str]) -> dict[str, Any]:
+        lines = tuple(map(c_comment_line, prose.unit_head(op, row, made().sizes)))
+        semantic = Head(op.at.file, hashing.semantic_hash(op), lines)
+        return {"head": semantic, "kernels": [k for k in made().kernels if k.variant.row is row]}
+
+    files = {
+        f"_{op.function}.py": Output("python/op.py.j2", module),
+        f"docs/{op.function}.md": Output("docs/op.md.j2", page),
+    }
+    for row in op.dtypes:
+        files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
+    return files
+
+
+def _stub(head: Head, wrappers: list[wrapper.Wrapper]) -> dict[str, Any]:
     lists = any("Integers" in w.imports for w in wrappers)
-    put("__init__.pyi", "python/__init__.pyi.j2", head=everything, wrappers=wrappers, lists=lists)
-    files["py.typed"] = ""
-    for source in sorted((templates / RUNTIME).glob("*.py")):
-        files[source.name] = source.read_text(encoding="utf-8")
-    put("include/opwright_kernels.h", "c/kernels.h.j2", head=everything, units=units)
-    put("include/opwright_numeric.h", "c/numeric.h.j2", head=everything)
-    put("docs/API.md", "docs/api.md.j2", head=everything, ops=library.ops, isas=ISAS)
-    for made, wrapped in zip(units, wrappers):
-        op = made.op
-        head = Head(op.at.file)
-        put(f"_{op.function}.py", "python/op.py.j2", head=head, w=wrapped, unit=made, docstring=prose.docstring(op))
-        put(
-            f"docs/{op.function}.md",
-            "docs/op.md.j2",
-            head=head,
-            page=reference.page(op, wrapped, made.kernels, library.pages),
-        )
-        for row, dtype in zip(op.dtypes, made.dtypes):
-            kernels = [k for k in made.kernels if k.variant.row is row]
-            lines = prose.unit_head(op, row, made.sizes)
-            semantic = Head(op.at.file, hashing.semantic_hash(op), tuple(map(c_comment_line, lines)))
-            put(f"c/{op.function}_{dtype}.c", "c/unit.c.j2", head=semantic, kernels=kernels)
-    places = {op.function: wrapper.provenance(op) for op in library.ops}
-    files["PROVENANCE.json"] = json.dumps(places, indent=1, sort_keys=True) + "\n"
-    return {path: tidy(path, text) for path, text in sorted(files.items())}
+    return {"head": head, "wrappers": wrappers, "lists": lists}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
 def _imports(ops: Iterable[Op]) -> list[str]:
@@ -213,18 +267,21 @@ def c_comment_line(line: str) -> str:
 
 def tidy(path: str, text: str) -> str:
     """No blanks at line ends, at most two empty lines in a row, one newline at the end; long Python lines broken."""
-    if path.endswith((".py", ".pyi")):
-        text = layout.tidy(text)
-    lines: list[str] = []
-    for line in text.split("\n"):
-        line = line.rstrip()
-        if line or lines[-2:] != ["", ""]:
-            lines.append(line)
-    while lines and not lines[-1]:
-        lines.pop()
-    while lines and not lines[0]:
-        lines.pop(0)
+    lines = [line for _, line in numbered(path, text)]
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def numbered(path: str, text: str) -> list[tuple[int, str]]:
+    """The tidy lines, each with the number of the line of `text` that it was."""
+    pieces = layout.broken(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
+    lines: list[tuple[int, str]] = []
+    for number, line in pieces:
+        line = line.rstrip()
+        if line or any(before for _, before in lines[-2:]):
+            lines.append((number, line))
+    while lines and not lines[-1][1]:
+        lines.pop()
+    return lines
 
 
 def manifest(files: dict[str, str], library: Library, templates: Path, generator: Path) -> str:
@@ -255,4 +312,4 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
         "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
         "outputs": outputs,
     }
-    return json.dumps(whole, indent=1, sort_keys=True) + "\n"
+    return _json(whole)

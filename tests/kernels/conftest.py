@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from opwright_kernels import _isa
+from opwright_kernels import _isa, _operation
 
 
 @pytest.fixture(scope="module", params=_isa.ISAS, ids=lambda isa: isa.name)
@@ -17,7 +17,9 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(f"this CPU has no {', '.join(sorted(missing))}")
     before = os.environ.get("OPWRIGHT_ISA")
     os.environ["OPWRIGHT_ISA"] = request.param.name
+    _operation.forget()
     yield request.param.name
     os.environ.pop("OPWRIGHT_ISA")
     if before is not None:
         os.environ["OPWRIGHT_ISA"] = before
+    _operation.forget()

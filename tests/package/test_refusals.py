@@ -198,7 +198,7 @@ KINDS: list[tuple[str, dict[str, Any], str, str, Any]] = [
     (T, {"auto_pad": 0}, "auto_pad-kind", "auto_pad", None),
     (T, {"data_format": b"NXC"}, "data_format-kind", "data_format", None),
     (T, {"weights_format": None}, "weights_format-kind", "weights_format", None),
-    (T, {"src": None}, "src-kind", "src", None),
+    (T, {"src": None}, "src-missing", "src", None),
     (T, {"src": [[1.0]]}, "src-kind", "src", None),
     (T, {"weights": "weights"}, "weights-kind", "weights", None),
     (T, {"weights": np.array([["a"]])}, "weights-kind", "weights", None),
@@ -274,7 +274,7 @@ def test_the_place_that_the_refusal_points_at_states_the_rule(
         return
     file, line = error.spec.split(":")
     lines = Path(ROOT, file).read_text().splitlines()[int(line) - 1 :][:4]
-    head = re.sub("-(kind|int64|length|range|value|rank|shape|shape-missing|extent)$", "", error.rule)
+    head = re.sub("-(kind|int64|length|range|value|rank|shape-missing|missing|shape|extent)$", "", error.rule)
     subjects = {error.rule, head, head.replace("-", "_"), head.removesuffix("_tensor"), SUBJECTS.get(error.rule)}
     assert any(subject in "\n".join(lines) for subject in subjects if subject), (error.rule, lines)
 

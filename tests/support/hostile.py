@@ -1,6 +1,5 @@
 """Text that attacks: what may stand in free text must do nothing in C, Python, Markdown or a template."""
 
-
 from __future__ import annotations
 
 from collections.abc import Mapping

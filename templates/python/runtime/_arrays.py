@@ -204,7 +204,9 @@ def overlaps_itself(array: Array) -> bool:
     if array.size == 0:
         return False
     reach = array.itemsize
-    for stride, extent in sorted((abs(stride), extent) for stride, extent in zip(array.strides, array.shape) if extent > 1):
+    for stride, extent in sorted(
+        (abs(stride), extent) for stride, extent in zip(array.strides, array.shape) if extent > 1
+    ):
         if stride < reach:
             return True
         reach += stride * (extent - 1)

@@ -37,17 +37,14 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
+@cache
 def selected() -> Isa:
-    """The best instruction set that this CPU has and OPWRIGHT_ISA allows.
+    """The best instruction set that this CPU has and OPWRIGHT_ISA allows; the variable is read at the first call.
 
     ValueError where OPWRIGHT_ISA names no instruction set of this package.
     """
-    return _best(os.environ.get("OPWRIGHT_ISA"))
-
-
-@cache
-def _best(cap: str | None) -> Isa:
     names = [isa.name for isa in ISAS]
+    cap = os.environ.get("OPWRIGHT_ISA")
     if cap and cap not in names:
         raise ValueError(f"OPWRIGHT_ISA is {cap!r}, expected one of: {', '.join(names)}")
     allowed = ISAS[: names.index(cap) + 1] if cap else ISAS

@@ -77,8 +77,8 @@ class Plan:
     sizes: Any
     ffi: Any
     dtype: np.dtype[Any]
-    c_types: tuple[str, ...]
-    keep: Any
+    inputs: tuple[tuple[int, str], ...]  # position among the call's inputs, C type of the pointer
+    output: str
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class Operation:
     def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:
-            key = _signature(inputs, attributes)
-            plan = _plans.get((self.function, key)) if key is not None else None
+            key = _signature(self.function, inputs, attributes)
+            plan = _plans.get(key) if key is not None else None
             if plan is None:
                 inputs, plan = self.prepared(inputs, attributes, key)
             parts = _threads.check_threads("threads", threads) if threads is not None else 0
@@ -132,12 +132,12 @@ class Operation:
     def prepared(self, inputs: Sequence[Any], attributes: Sequence[Any], key: Any) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature."""
         arrays = self.arrays(inputs)
-        key = key if key is not None else _signature(arrays, attributes)
+        key = key if key is not None else _signature(self.function, arrays, attributes)
         plan = self.plan(self.resolve(*arrays, *attributes))
         if key is not None:
             if len(_plans) >= KEPT_PLANS:
                 _plans.clear()
-            _plans[(self.function, key)] = plan
+            _plans[key] = plan
         return arrays, plan
 
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
@@ -146,7 +146,7 @@ class Operation:
         for info, value in zip(self.inputs, inputs):
             if value is None:
                 if not info.optional:
-                    raise Refusal(f"{info.parameter}-kind", info.parameter, "None", "an array", wrong_kind=True)
+                    raise Refusal(f"{info.parameter}-missing", info.parameter, "None", "an array", wrong_kind=True)
                 result.append(None)
             elif type(value) is TensorSpec:
                 result.append(value)
@@ -162,7 +162,9 @@ class Operation:
     def unit(self, isa: _isa.Isa) -> _build.Unit:
         """What is compiled for an instruction set."""
         sources = tuple(HERE / "c" / f"{self.function}_{dtype}.c" for dtype, _ in self.rows)
-        return _build.Unit(f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags))
+        return _build.Unit(
+            f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags)
+        )
 
     def library(self, isa: _isa.Isa) -> _build.Library:
         """The compiled kernels, built at first use."""
@@ -183,30 +185,32 @@ class Operation:
                 value = (member.neutral,) * (member.length - len(value)) + tuple(value)
             setattr(sizes, member.name, value)
         row = self.rows[resolution.row][1]
-        tensors = [info.parameter for info in self.inputs if not info.states_shape] + [self.output]
-        c_types = tuple(_C_POINTERS[row[name]] for name in tensors)
-        kernel = getattr(library.lib, self.kernel_name(resolution, isa.name))
-        return Plan(resolution, kernel, sizes, library.ffi, DTYPES[row[self.output]], c_types, library)
+        return Plan(
+            resolution=resolution,
+            kernel=getattr(library.lib, self.kernel_name(resolution, isa.name)),
+            sizes=sizes,
+            ffi=library.ffi,
+            dtype=DTYPES[row[self.output]],
+            inputs=tuple(
+                (position, _C_POINTERS[row[info.parameter]])
+                for position, info in enumerate(self.inputs)
+                if not info.states_shape
+            ),
+            output=_C_POINTERS[row[self.output]],
+        )
 
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
-        ffi = plan.ffi
-        resolution = plan.resolution
-        target = _allocated(resolution.shape, plan.dtype) if out is None else self.checked_out(plan, inputs, out)
-        written, _ = (target, False) if out is None else _writable(target)
-        pointers = []
-        keep = []
-        data = [value for info, value in zip(self.inputs, inputs) if not info.states_shape]
-        for value, c_type in zip(data, plan.c_types):
-            if value is None:
-                pointers.append(ffi.NULL)
-                continue
-            array, _ = contiguous(value)
-            keep.append(array)
-            pointers.append(pointer(ffi, c_type, array, False))
-        pointers.append(pointer(ffi, plan.c_types[-1], written, True))
-        kernel, sizes = plan.kernel, plan.sizes
+        """Hand the arrays to the kernel; `parts` is the number of threads, 0 where the call does not say."""
+        ffi, kernel, sizes = plan.ffi, plan.kernel, plan.sizes
+        if out is None:
+            written = target = _allocated(plan.resolution.shape, plan.dtype)
+        else:
+            target = self.checked_out(plan, inputs, out)
+            written = target if is_ready(target) else _allocated(target.shape, target.dtype)
+        pointers = [_input_pointer(ffi, c_type, inputs[position]) for position, c_type in plan.inputs]
+        pointers.append(pointer(ffi, plan.output, written, True))
         if parts == 0:
-            parts = 1 if resolution.terms < SERIAL_TERMS else _threads.get_num_threads()
+            parts = 1 if plan.resolution.terms < SERIAL_TERMS else _threads.get_num_threads()
         if parts == 1:
             kernel(*pointers, sizes, 0, 1)
         else:
@@ -230,7 +234,9 @@ class Operation:
             raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
         for info, value in zip(self.inputs, inputs):
             if isinstance(value, np.ndarray) and share_memory(target, value):
-                raise Refusal("out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own")
+                raise Refusal(
+                    "out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own"
+                )
         return target
 
 
@@ -268,14 +274,14 @@ def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         return np.empty(shape, dtype)
     except (ValueError, MemoryError) as error:
-        raise Refusal("memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory") from None
+        raise Refusal(
+            "memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory"
+        ) from None
 
 
-def _writable(target: Array) -> tuple[Array, bool]:
-    """The caller's array itself where kernels can write into it, else a contiguous stand-in."""
-    if is_ready(target):
-        return target, False
-    return np.empty(target.shape, target.dtype), True
+def _input_pointer(ffi: Any, c_type: str, value: Array | None) -> Any:
+    """A pointer to an input, to a copy of it where its elements are not contiguous; it keeps the array alive."""
+    return ffi.NULL if value is None else pointer(ffi, c_type, contiguous(value)[0], False)
 
 
 _C_POINTERS = {"float32": "float *", "float64": "double *", "float16": "uint16_t *", "bfloat16": "uint16_t *"}
@@ -290,23 +296,24 @@ def _provenance() -> dict[str, dict[str, dict[str, str]]]:
     return loaded
 
 
-def _signature(inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
+def _signature(function: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
     """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind.
 
-    Only exact ints and strs are keyed: True and 1.0 equal 1 and must not find its plan. NumPy integers and arrays of
-    other libraries take the long way.
+    Only exact ints and strs are keyed: True and 1.0 equal 1 and must not find its plan. NumPy integers, real attributes
+    and arrays of other libraries take the long way.
     """
-    key: list[Any] = [_isa_cap()]
+    key: list[Any] = [function]
     for value in inputs:
-        if value is None:
-            key.append(None)
-        elif type(value) is np.ndarray:
-            shape, dtype = value.shape, value.dtype
-            key.append((shape, dtype))
+        if type(value) is np.ndarray:
+            dtype = value.dtype
+            key.append(value.shape)
+            key.append(dtype)
             if dtype.kind == "i":
                 if value.size > 16:
                     return None
                 key.append(value.tobytes())
+        elif value is None:
+            key.append(None)
         else:
             return None
     for value in attributes:
@@ -316,17 +323,17 @@ def _signature(inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
                 if type(entry) is not int:
                     return None
             key.append(tuple(value))
-        elif kind is int or kind is str or value is None:
+        elif kind is str or kind is int or value is None:
             key.append(value)
-        elif kind is float:
-            key.append((kind, value))
         else:
             return None
     return tuple(key)
 
 
-def _isa_cap() -> str:
-    return _isa.selected().name
+def forget() -> None:
+    """Drop all plans and read the environment anew; for tests that change OPWRIGHT_ISA."""
+    _plans.clear()
+    _isa.selected.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -370,7 +377,11 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
     places = _provenance()[operation.function]["values"]
     row = operation.rows[resolution.row][1]
     steps = tuple(
-        (f"{operation.named[symbol]} ({symbol})", str(list(value) if isinstance(value, tuple) else value), places.get(symbol, ""))
+        (
+            f"{operation.named[symbol]} ({symbol})",
+            str(list(value) if isinstance(value, tuple) else value),
+            places.get(symbol, ""),
+        )
         for symbol, value in resolution.values.items()
         if symbol in operation.named
     )
@@ -407,7 +418,9 @@ def _reasons(
         if name == resolution.group_class:
             why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
             break
-        values = ", ".join(f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split())
+        values = ", ".join(
+            f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()
+        )
         rejected.append((name, f"{condition} does not hold ({values})"))
     for other in _isa.ISAS:
         if other.name == isa.name:
@@ -459,4 +472,3 @@ def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         raise TypeError(f"{operation.function} misses the arguments {', '.join(missing)}")
     inputs = [given.get(name) for name in names]
     return inputs, [given.get(name, operation.defaults.get(name)) for name in operation.attributes]
-

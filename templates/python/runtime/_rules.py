@@ -138,7 +138,9 @@ def word(name: str, value: object, words: Words) -> str:
     if given in words.refused:
         raise Refusal(f"{name}-value", name, repr(given), f"one of {allowed}: {words.refused[given]}")
     near = difflib.get_close_matches(given.lower(), words.spellings, n=1, cutoff=0.5)
-    raise Refusal(f"{name}-value", name, repr(given[:80]), f"one of {allowed}", words.spellings[near[0]] if near else None)
+    raise Refusal(
+        f"{name}-value", name, repr(given[:80]), f"one of {allowed}", words.spellings[near[0]] if near else None
+    )
 
 
 def _limits(minimum: int | None, maximum: int | None) -> str:
@@ -187,7 +189,9 @@ def integers(
         numbers = numbers[:length]
     nearest = tuple(_clipped(entry, minimum, maximum) for entry in numbers)
     if nearest != numbers:
-        raise Refusal(f"{name}-range", name, str(list(numbers)), f"every entry {_limits(minimum, maximum)}", list(nearest))
+        raise Refusal(
+            f"{name}-range", name, str(list(numbers)), f"every entry {_limits(minimum, maximum)}", list(nearest)
+        )
     return numbers
 
 
@@ -199,7 +203,9 @@ def real(name: str, value: object) -> float:
 
 def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None]) -> int:
     """The first row of supported element types that fits every given input."""
-    given = {name: _DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in inputs.items() if tensor is not None}
+    given = {
+        name: _DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in inputs.items() if tensor is not None
+    }
     for number, row in enumerate(rows):
         if all(row[name] == dtype for name, dtype in given.items()):
             return number
@@ -224,7 +230,9 @@ def axes_count(name: str, tensor: Described, count: int) -> None:
         raise Refusal(f"{name}-rank", name, f"shape {tuple(tensor.shape)} ({len(tensor.shape)} axes)", f"{count} axes")
 
 
-def stated_shape(output: str, length: int, tensors: Mapping[str, object], lists: Mapping[str, object]) -> tuple[str, tuple[int, ...]]:
+def stated_shape(
+    output: str, length: int, tensors: Mapping[str, object], lists: Mapping[str, object]
+) -> tuple[str, tuple[int, ...]]:
     """The shape that a call states for its output, and the argument that states it: a tensor before a list."""
     given = {name: int_list(name, value) for name, value in lists.items() if value is not None}
     for name, value in tensors.items():
@@ -235,12 +243,21 @@ def stated_shape(output: str, length: int, tensors: Mapping[str, object], lists:
             given = {name: tuple(int(entry) for entry in array)}
     for name, numbers in given.items():
         if len(numbers) != length:
-            raise Refusal(f"{name}-length", name, f"{list(numbers)} ({len(numbers)} entries)", f"{length} entries, the shape of {output}")
+            raise Refusal(
+                f"{name}-length",
+                name,
+                f"{list(numbers)} ({len(numbers)} entries)",
+                f"{length} entries, the shape of {output}",
+            )
         if any(entry < 0 for entry in numbers):
-            raise Refusal(f"{name}-range", name, str(list(numbers)), "every entry >= 0", [max(entry, 0) for entry in numbers])
+            raise Refusal(
+                f"{name}-range", name, str(list(numbers)), "every entry >= 0", [max(entry, 0) for entry in numbers]
+            )
         return name, numbers
     choices = " or ".join([*tensors, *lists])
-    raise Refusal(f"{output}-shape-missing", next(iter([*tensors, *lists])), "not given", f"the shape of {output}, as {choices}")
+    raise Refusal(
+        f"{output}-shape-missing", next(iter([*tensors, *lists])), "not given", f"the shape of {output}, as {choices}"
+    )
 
 
 def split(shape: Sequence[int], order: Sequence[str], spatial: str | None, rank: int) -> dict[str, Extent]:
@@ -309,7 +326,9 @@ def extent(rule: str, argument: str, role: str, value: Extent, least: int) -> No
         raise Refusal(rule, argument, f"one that makes {role} {shown}", f"every extent of {role} >= {least}")
 
 
-def broken(rule: str, argument: str, say: str, nearest: Callable[[], object] | None = None, **values: Extent) -> Refusal:
+def broken(
+    rule: str, argument: str, say: str, nearest: Callable[[], object] | None = None, **values: Extent
+) -> Refusal:
     """The refusal of a call that breaks a constraint of the spec."""
     got = ", ".join(f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in values.items())
     near = nearest() if nearest is not None else None

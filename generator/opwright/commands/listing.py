@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from .model import Library, Op
-from .project import Project
-from .refusal import UsageError
-from .show import say, table
-from .source import suggestion
-from .variants import expand, row_name
+from ..model import Library, Op
+from ..project import Project
+from ..refusal import UsageError
+from ..show import say, table
+from ..source import suggestion
+from ..variants import expand, row_name
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from . import package, project, run, witness
-from .generate import generated
-from .load import load
-from .model import Library
-from .project import Project
-from .refusal import UsageError
-from .show import say
-from .write import compare, write
+from .. import project
+from ..generate import generated
+from ..load import load
+from ..model import Library
+from ..project import Project
+from ..refusal import UsageError
+from ..show import say
+from ..write import compare, write
+from . import package, run, witness
 
 GRAPH = Path("docs") / "graphs" / "conv_transpose.json"
 CROP = 64
@@ -66,7 +67,7 @@ def regenerate(here: Project, out: Console) -> None:
 def photograph() -> Array:
     """Rows x columns x colours, 8 bits each."""
     try:
-        import matplotlib  # type: ignore[import-not-found]
+        import matplotlib
         from PIL import Image
     except ImportError as error:
         raise UsageError(f"{error.name} is not installed; the demo needs: pip install 'opwright[demo]'") from None

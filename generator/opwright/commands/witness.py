@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .model import Op
+from ..model import Op
 
 Array = np.ndarray[Any, Any]
 # Index tuples; the interpreter visits ten million a second (AMD Zen 5).
@@ -43,7 +43,8 @@ class Verdict:
 
 def check(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any], terms: int, result: Array) -> Verdict:
     """Hold a result against a witness. `terms` is the number of index tuples of the call."""
-    from . import interpret, torch_witness  # the interpreter is not needed by commands that compute nothing
+    from .. import interpret  # the interpreter is not needed by commands that compute nothing
+    from . import torch_witness
 
     if terms <= INTERPRETED:
         name, compute = "the spec's interpreter", interpret.compute

@@ -15,11 +15,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .model import snake_case
-from .project import COMMAND, Project
-from .refusal import Failed, UsageError
-from .show import say
-from .source import suggestion
+from ..model import snake_case
+from ..project import COMMAND, Project
+from ..refusal import Failed, UsageError
+from ..show import say
+from ..source import suggestion
 
 NAME = "opwright_kernels"
 TENSOR_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "s32": "int32", "f64": "float64"}

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .model import Attribute, Library, Op
-from .refusal import UsageError
-from .source import suggestion
+from ..model import Attribute, Library, Op
+from ..refusal import UsageError
+from ..source import suggestion
 
 UNKNOWN = -(2**63)
 MOST_AXES = 12

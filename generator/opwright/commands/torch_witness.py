@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import expr
-from .bounds import index_of
-from .expr import Read
-from .model import NormalForm, Op, Tensor
-from .plan import spatial, tensor_ways
+from .. import expr
+from ..bounds import index_of
+from ..expr import Read
+from ..model import NormalForm, Op, Tensor
+from ..plan import spatial, tensor_ways
 
 if TYPE_CHECKING:
-    from .judging import Judgement
+    from ..judging import Judgement
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ def inexpressible(op: Op, inputs: Sequence[Array | None]) -> str | None:
 
 def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> Array:
     """The output of a legal call that is not `inexpressible`."""
-    from .judging import judge
+    from ..judging import judge
 
     assert op.normal_form is not None
     return _Call(op, op.normal_form, inputs, judge(op, inputs, attributes)).result()
@@ -70,7 +70,7 @@ class _Call:
         self.read = form.weights.tree
 
     def result(self) -> Array:
-        from .interpret import rounded
+        from ..interpret import rounded
 
         found = {"y": self.small, "x": self.big, "w": self.weights}[self.form.solve]()
         assert self.judged.row is not None

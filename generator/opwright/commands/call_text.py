@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import NoReturn, Union
 
+from ..refusal import UsageError
 from .package import TENSOR_DTYPES
-from .refusal import UsageError
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<real>-?\d{1,40}(?:\.\d{1,40}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3}))|(?P<integer>-?\d{1,40})"

@@ -20,15 +20,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from . import expr, graph_dump
+from .. import expr
+from ..judging import NUMPY, judge
+from ..model import Library, Op, Tensor
+from ..refusal import UsageError
+from ..show import table
+from ..wrapper import parameter_name
+from . import graph_dump
 from .graph_dump import GraphCall, LogicalTensor
-from .judging import NUMPY, judge
-from .model import Library, Op, Tensor
 from .package import TENSOR_DTYPES, refusals
-from .refusal import UsageError
-from .show import table
 from .witness import Array, Verdict, check
-from .wrapper import parameter_name
 
 # The largest graph file that is read: a thousand times a dump of one operation.
 MOST_TEXT = 4 * 2**20

@@ -1,0 +1,116 @@
+"""The command `opwright audit`: reads pages, holds each against the spec of its operation, prints what came out.
+
+Exit codes: 0 nothing at the threshold, 1 findings, 2 a page is unreadable or of no known operation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..load import load
+from ..model import Library, Op
+from ..project import find
+from ..refusal import UsageError
+from ..show import console
+from ..source import suggestion
+from . import report
+from .page import Page
+from .report import Audited
+
+OK, FINDINGS, USAGE = 0, 1, 2
+# What each threshold counts; a contradiction with a ruling counts nowhere.
+THRESHOLDS = {
+    "contradiction": ("contradiction",),
+    "lost": ("contradiction", "lost"),
+    "silent": ("contradiction", "lost", "silent"),
+}
+TITLE = re.compile(r"[A-Z][A-Za-z0-9]{2,60}")
+SENTENCE = re.compile(r"(?:\W{0,4})([A-Z][A-Za-z0-9]{2,60})(?= operation\b|\W*$)")
+
+
+class UnknownOperationError(UsageError):
+    """A page whose operation has no spec; the message says what to do."""
+
+
+def add(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Declare the command and its options."""
+    made = command(
+        "audit",
+        run,
+        "Compare published pages of operations with their specs, field by field.",
+        "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell",
+    )
+    made.add_argument(
+        "pages", metavar="PAGE", nargs="+", type=Path, help="scraped text, reStructuredText, Markdown or HTML"
+    )
+    made.add_argument("--op", help="the operation that the pages are of (default: as their titles say)")
+    made.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
+    made.add_argument(
+        "--fail-on", choices=tuple(THRESHOLDS), default="contradiction", help="what makes the exit code 1"
+    )
+    made.add_argument("--all", action="store_true", help="list the fields that agree too")
+    made.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command's work; its exit code."""
+    from .compare import audit
+    from .forms import read_page
+
+    project = find(options.spec)
+    library = load(project.spec, project.root)
+    done: list[Audited] = []
+    failed = False
+    for path in options.pages:
+        try:
+            page = read_page(path)
+            op = operation(page, library, options.op)
+            done.append(Audited(page, op.op, audit(op, page)))
+        except UsageError as error:
+            print(f"opwright audit: {error}", file=sys.stderr)
+            failed = True
+    _show(done, options)
+    counted = THRESHOLDS[options.fail_on]
+    found = any(finding.status in counted for audited in done for finding in audited.findings)
+    return USAGE if failed else FINDINGS if found else OK
+
+
+def _show(done: list[Audited], options: argparse.Namespace) -> None:
+    if options.format == "json":
+        print(report.as_json(done))
+        return
+    out = console()
+    for audited in done:
+        if out.is_terminal:
+            report.print_table(out, audited, options.all)
+        else:
+            print(report.text(audited, options.all))
+
+
+def operation(page: Page, library: Library, name: str | None = None) -> Op:
+    """The operation of a page: the one named, or the one of its title."""
+    titles = [name] if name else _titles(page)
+    known = {key: op for op in library.ops for key in (op.op, op.function)}
+    names = [op.op for op in library.ops]
+    for title in titles:
+        if title in known:
+            return known[title]
+    if name:
+        raise UnknownOperationError(f"there is no operation '{name}'{suggestion(name, names)}")
+    if not titles:
+        raise UnknownOperationError(f"{page.file}: this page has no title; name its operation with --op")
+    hint = suggestion(titles[0], names)
+    raise UnknownOperationError(f"{page.file}: there is no spec of '{titles[0]}'{hint}; --op names another operation")
+
+
+def _titles(page: Page) -> list[str]:
+    """What the page may be titled: its lines of one word, else the words that its sentences begin with."""
+    texts = list(page.texts)
+    lines = [text.text for text in texts if TITLE.fullmatch(text.text)]
+    subjects = [found[1] for text in texts if (found := SENTENCE.match(text.text))]
+    phrases = re.findall(r"\b([A-Z]\w{2,60}) operation\b", texts[0].text) if texts else []
+    return [*lines, *(subjects or phrases)[:1]]

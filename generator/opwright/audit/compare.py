@@ -1,0 +1,384 @@
+"""Holds what a page says against a spec, field by field.
+
+In: an operation and a page. Out: findings, in the order of the spec's fields. A finding never rests on the wording of
+a ruling: a contradiction is ruled when a discrepancy of the operation lists its field under `concerns`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from .. import expr
+from ..expr import Expr, Name
+from ..model import Attribute, Discrepancy, Op, Tensor
+from ..nest import substitute
+from ..source import Mark, SpecInvalid, suggestion
+from . import facts
+from .identify import identify
+from .page import Page
+
+STATUSES = ("agree", "contradiction", "ruled", "silent", "lost")
+# The facts of an attribute, and the columns that a page gives them in.
+FIELDS = {
+    "type": ("type", "values"),
+    "min": ("values",),
+    "values": ("values",),
+    "default": ("values",),
+    "required": ("optional",),
+}
+# Names of sizes that pages use, where they are not the specs' own.
+ROLES = {"spatial_shape": "kernel_spatial", "kernel_shape": "kernel_spatial"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One field, what the page and the spec say of it, and where."""
+
+    status: str
+    field: str
+    page: str
+    spec: str
+    page_at: Mark
+    spec_at: Mark
+    note: str = ""
+    words: tuple[str, ...] = ()
+    ruling: Discrepancy | None = None
+
+
+def audit(op: Op, page: Page) -> tuple[Finding, ...]:
+    """Every field that the page and the spec can be compared in."""
+    parts = (attributes, arguments, arrangements, divisions, dtypes, prose)
+    return tuple(_ruled(op, finding) for finding in chain.from_iterable(part(op, page) for part in parts))
+
+
+def _ruled(op: Op, finding: Finding) -> Finding:
+    """The finding, with the discrepancy that rules on its field.
+
+    Where the spec lists the words that a discrepancy refuses, its ruling covers these words and no others.
+    """
+    if finding.status != "contradiction":
+        return finding
+    refused = {bad.value: bad.discrepancy for attribute in op.attributes for bad in attribute.refuse or ()}
+    for discrepancy in op.discrepancies:
+        covered = {word for word, by in refused.items() if by == discrepancy.id}
+        if any(_covers(path, finding.field) for path in discrepancy.concerns) and (
+            not covered or covered.issuperset(finding.words)
+        ):
+            return replace(finding, status="ruled", ruling=discrepancy)
+    return finding
+
+
+def _covers(path: str, field: str) -> bool:
+    parts, found = path.split("."), field.split(".")
+    return len(parts) == len(found) and all(part in ("*", word) for part, word in zip(parts, found, strict=True))
+
+
+def attributes(op: Op, page: Page) -> Iterator[Finding]:
+    """The attributes of the page's table, and those that it leaves out."""
+    said = facts.attributes(page)
+    yield from _headers("attributes", said, op.at.key("attributes"))
+    found = identify(said.rows, op)
+    for row, attribute, how in found:
+        if attribute is None:
+            hint = suggestion(row.name, [str(a.name) for a in op.attributes])
+            name, at = row.name or f"row {row.number + 1}", op.at.key("attributes")
+            path = f"attributes.{row.name or row.number + 1}"
+            yield Finding("contradiction", path, name, f"no such attribute{hint}", row.at, at, how, (row.name,))
+        else:
+            yield _named(f"attributes.{attribute.name}", row, attribute.at, str(attribute.name), how)
+            yield from _facts(row, attribute)
+    for attribute in op.attributes:
+        if all(attribute is not other for _, other, _ in found):
+            yield _missing(
+                f"attributes.{attribute.name}", bool(attribute.required), page, attribute.at, bool(said.rows)
+            )
+
+
+def _headers(field: str, said: facts.Rows, spec_at: Mark) -> Iterator[Finding]:
+    """A finding for every table whose header lost words: its columns are then told by what they hold."""
+    for table in said.damaged:
+        header = " | ".join(cell.text or "\u2026" for cell in table.header)
+        note = "the header is cut; the columns are told apart by what they hold"
+        yield Finding("lost", field, f"header: {header}", "", table.at, spec_at, note)
+
+
+def _named(field: str, row: facts.Row, spec_at: Mark, name: str, how: str) -> Finding:
+    return Finding("agree" if row.name else "lost", field, row.name, name, row.at, spec_at, how)
+
+
+def _missing(field: str, required: bool, page: Page, spec_at: Mark, listed: bool) -> Finding:
+    """What the spec has and the page does not list: a contradiction where it makes the page's own calls illegal."""
+    status = "contradiction" if required and listed else "silent"
+    return Finding(
+        status, field, "", "required" if required else "optional", page.at, spec_at, "the page does not list it"
+    )
+
+
+def spec_facts(attribute: Attribute) -> dict[str, str | None]:
+    """What the spec says of an attribute, in the words of facts.attribute_facts."""
+    return {
+        "type": attribute.type,
+        "min": None if attribute.min is None else str(attribute.min),
+        "values": " ".join(allowed.value for allowed in attribute.values or ()) or None,
+        "default": attribute.default,
+        "required": "true" if attribute.required else "false",
+    }
+
+
+def _facts(row: facts.Row, attribute: Attribute) -> Iterator[Finding]:
+    told, holds = facts.attribute_facts(row), spec_facts(attribute)
+    for field, columns in FIELDS.items():
+        page, spec = told[field], holds[field]
+        if page is None and spec is None:
+            continue
+        lost = any(row.cells[column].lost for column in columns)
+        words = _differing(page or "", spec or "", attribute)
+        status = "lost" if lost else "silent" if page is None else "contradiction" if words else "agree"
+        at = row.cells[columns[-1]].at if not lost else row.at
+        yield Finding(
+            status,
+            f"attributes.{attribute.name}.{field}",
+            page or "",
+            spec or "",
+            at,
+            attribute.at.key(field),
+            words=words,
+        )
+
+
+def _differing(page: str, spec: str, attribute: Attribute) -> tuple[str, ...]:
+    """The page's words that the spec does not have, aliases being the spec's own; else the spec's that are missing."""
+    means = {alias: allowed.value for allowed in attribute.values or () for alias in allowed.aliases}
+    there = [means.get(word, word) for word in page.split()]
+    return tuple(word for word in there if word not in spec.split()) or tuple(w for w in spec.split() if w not in there)
+
+
+def arguments(op: Op, page: Page) -> Iterator[Finding]:
+    """Inputs and outputs: index, name and optionality."""
+    for side, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
+        said = facts.arguments(page, side)
+        yield from _headers(side, said, op.at.key(side))
+        seen: set[int] = set()
+        for row in said.rows:
+            index = _index_of(row, tensors)
+            if index is None:
+                listed = suggestion(row.name, [tensor.name for tensor in tensors])
+                name = row.name or str(row.number)
+                yield Finding(
+                    "contradiction", f"{side}.{name}", name, f"no such tensor{listed}", row.at, op.at.key(side)
+                )
+            else:
+                seen.add(index)
+                yield from _argument(f"{side}.{tensors[index].name}", row, index, tensors[index])
+        for index, tensor in enumerate(tensors):
+            if index not in seen:
+                yield _missing(f"{side}.{tensor.name}", not tensor.optional, page, tensor.at, bool(said.rows))
+
+
+def _index_of(row: facts.Row, tensors: Sequence[Tensor]) -> int | None:
+    """Which tensor a row is of: the one of its name, or where that is lost the one of its index."""
+    if row.name:
+        return next((n for n, tensor in enumerate(tensors) if tensor.name == row.name.casefold()), None)
+    index = row.cells["index"].text
+    place = int(index) if index.isascii() and index.isdigit() else row.number
+    return place if place < len(tensors) else None
+
+
+def _argument(field: str, row: facts.Row, index: int, tensor: Tensor) -> Iterator[Finding]:
+    how = "" if row.name else f"the name is lost; taken by its index {index}"
+    yield _named(field, row, tensor.at.key("name"), tensor.name, how)
+    said = (
+        ("index", str(index), tensor.at),
+        ("optional", "optional" if tensor.optional else "required", tensor.at.key("optional")),
+    )
+    for column, spec, at in said:
+        cell = row.cells[column]
+        told = {"true": "required", "false": "optional"}.get(facts.YES.get(cell.text.casefold(), ""), cell.text)
+        status = "lost" if cell.lost else "agree" if told == spec else "contradiction"
+        yield Finding(status, f"{field}.{column}", cell.text, spec, cell.at, at, words=(cell.text,))
+
+
+def arrangements(op: Op, page: Page) -> Iterator[Finding]:
+    """The shapes of tensors that a page gives for each word of a layout attribute, against every arrangement."""
+    for side, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
+        for tensor in tensors:
+            if tensor.arrangements and tensor.layout:
+                yield from _arrangements(f"{side}.{tensor.name}", op, tensor, tensor.layout, page)
+
+
+def _arrangements(field: str, op: Op, tensor: Tensor, layout: str, page: Page) -> Iterator[Finding]:
+    orders = op.layouts[layout]
+    legal = [allowed.value for allowed in op.attribute(layout).values or ()]
+    shapes = [shape for shape in facts.shapes(page) if shape.word in orders]
+    known = [shape for shape in shapes if shape.word in legal]
+    for shape in shapes:
+        if shape.word not in legal:
+            at = op.attribute(layout).at.key("values")
+            path, said, words = f"attributes.{layout}.values", f"a shape for {shape.word}", (shape.word,)
+            yield Finding("contradiction", path, said, " ".join(legal), shape.at, at, words=words)
+    for name, arrangement in tensor.arrangements.items():
+        spec = {word: [arrangement.dims[axis] for axis in orders[word]] for word in legal}
+        differ = [
+            s
+            for s in known
+            if s.extents and [_extent(part, op) for part in s.extents] != [e.tree for e in spec[s.word]]
+        ]
+        lost = {shape.word for shape in known if shape.extents is None}
+        status = "contradiction" if differ else "lost" if lost else "agree" if known else "silent"
+        yield Finding(
+            status,
+            f"{field}.arrangements.{name}",
+            _shapes({s.word: s.extents or ("\u2026",) for s in known}),
+            _shapes({word: [extent.text for extent in extents] for word, extents in spec.items()}),
+            known[0].at if known else page.at,
+            arrangement.at,
+            "the shapes are lost" if status == "lost" else arrangement.summary or "",
+        )
+
+
+def _shapes(shapes: dict[str, Sequence[str]]) -> str:
+    return ", ".join(f"{word} ({', '.join(extents)})" for word, extents in shapes.items())
+
+
+def _extent(text: str, op: Op) -> Expr | None:
+    """An extent in the spec's symbols; None where it is no expression."""
+    symbols = {role: dim.symbol for role, dim in op.dims.items()}
+    symbols |= {str(attribute.name): attribute.symbol or "" for attribute in op.attributes}
+    symbols |= {word: symbols[role] for word, role in ROLES.items() if role in symbols}
+    try:
+        return substitute(expr.parse(text), {word: Name(symbol) for word, symbol in symbols.items()})
+    except SpecInvalid:
+        return None
+
+
+def divisions(op: Op, page: Page) -> Iterator[Finding]:
+    """The sentences that say what must be divisible by what, against the constraints."""
+    held = {c.expr.tree: c for c in op.constraints if c.expr is not None}
+    for names, divisor, at in facts.divisions(page):
+        if not names:
+            for constraint in op.constraints:
+                if constraint.argument == divisor and constraint.expr and constraint.expr.text.endswith("== 0"):
+                    field = f"constraints.{constraint.id}"
+                    yield Finding(
+                        "lost", field, f"\u2026 divisible by {divisor}", constraint.expr.text, at, constraint.at
+                    )
+        for name in names:
+            constraint_found = held.get(_extent(f"{name} % {divisor} == 0", op))  # type: ignore[arg-type]
+            said = f"{name} divisible by {divisor}"
+            if constraint_found is None:
+                yield Finding(
+                    "contradiction", f"constraints.{name}", said, "no such constraint", at, op.at.key("constraints")
+                )
+            else:
+                field = f"constraints.{constraint_found.id}"
+                yield Finding(
+                    "agree",
+                    field,
+                    said,
+                    constraint_found.expr.text if constraint_found.expr else "",
+                    at,
+                    constraint_found.at,
+                )
+
+
+def dtypes(op: Op, page: Page) -> Iterator[Finding]:
+    """The rows of data types."""
+    tensors = [tensor.name for tensor in (*op.inputs, *op.outputs)]
+    rows = [{name: dtype for name, dtype in row.items() if name in tensors} for row in op.dtypes]
+    at = op.at.key("dtypes")
+    order = list(rows[0])
+    for table in facts.dtype_tables(page):
+        header = [cell.text.casefold() for cell in table.header]
+        if "" in header or not header:
+            said = " | ".join(cell.text or "\u2026" for cell in table.header)
+            yield Finding(
+                "lost",
+                "dtypes",
+                f"header: {said}",
+                " | ".join(order),
+                table.at,
+                at,
+                "the columns are taken in the spec's order",
+            )
+        for name in header:
+            if name and name not in tensors:
+                yield Finding(
+                    "contradiction", "dtypes", f"a column {name}", " | ".join(order), table.at, at, words=(name,)
+                )
+    said_rows = facts.dtype_rows(page)
+    for found in said_rows:
+        yield from _dtype_row(found, rows, order, at)
+    for row in rows:
+        if said_rows and not any(found.dtypes[0] == row[order[0]] for found in said_rows):
+            yield Finding(
+                "silent",
+                f"dtypes.{row[order[0]]}",
+                "",
+                " | ".join(row.values()),
+                page.at,
+                at,
+                "the page has no such row",
+            )
+
+
+def _dtype_row(
+    said: facts.DtypeRow, rows: Sequence[dict[str, str]], order: Sequence[str], at: Mark
+) -> Iterator[Finding]:
+    named = len(said.header) == len(set(said.header)) and set(said.header) <= set(order)
+    names = said.header if named and said.header else tuple(order)
+    field, text = f"dtypes.{said.dtypes[0]}", " | ".join(said.dtypes)
+    note = "" if said.inside else "the row stands outside the table"
+    if len(said.dtypes) != len(names):
+        status = "contradiction" if len(said.dtypes) > len(names) else "lost"
+        yield Finding(status, field, text, f"{len(names)} tensors: {', '.join(names)}", said.at, at, note, said.dtypes)
+        return
+    told = dict(zip(names, said.dtypes, strict=True))
+    row = next((row for row in rows if row[names[0]] == told[names[0]]), None)
+    if row is None:
+        known = ", ".join(row[order[0]] for row in rows)
+        yield Finding("contradiction", "dtypes", text, f"rows for {known}", said.at, at, note, said.dtypes)
+        return
+    different = [name for name in names if told[name] != row[name]]
+    if not different:
+        yield Finding("agree", field, text, " | ".join(row[name] for name in names), said.at, at, note)
+    for name in different:
+        yield Finding("contradiction", f"{field}.{name}", told[name], row[name], said.at, at, note, (told[name],))
+    for name in order:
+        if name not in names:
+            yield Finding("silent", f"{field}.{name}", "", row[name], said.at, at, "the page has no such column")
+
+
+def prose(op: Op, page: Page) -> Iterator[Finding]:
+    """Formulas that the page lost: in its sentences, and in tables that are neither of attributes nor of arguments."""
+    for text in facts.gaps(page):
+        if not facts.SHAPE.search(text.text) and text.holes:
+            words = [
+                w for a in op.attributes for v in a.values or () for w in [v.value] if re.search(rf"\b{w}\b", text.text)
+            ]
+            field = f"padding.{words[0]}" if len(words) == 1 else "text"
+            yield Finding(
+                "lost",
+                field,
+                text.text[:160],
+                "",
+                text.at,
+                op.at.key("padding" if words else "summary"),
+                _counted(text.holes),
+            )
+    for table in facts.other_tables(page):
+        for row in table.rows:
+            empty = sum(cell.lost for cell in row)
+            if empty and row[0].text:
+                yield Finding("lost", "text", row[0].text, "", row[0].at, op.at.key("summary"), _counted(empty))
+
+
+def _counted(number: int) -> str:
+    return "a formula is lost" if number == 1 else f"{number} formulas are lost"
+
+
+def counts(findings: Iterable[Finding]) -> dict[str, int]:
+    statuses = [finding.status for finding in findings]
+    return {status: statuses.count(status) for status in STATUSES}

@@ -1,0 +1,85 @@
+"""Which attribute of a spec each row of a page's table is of.
+
+A row with a name is of the attribute of that name. The rows whose names the page lost are matched to the attributes
+that are left, in order: of all ways that keep both orders, the one in which the rows' contents fit best.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..model import Attribute, Op
+from . import facts
+
+Match = tuple[facts.Row, Attribute | None, str]
+
+# Words that descriptions use for what a part of an attribute's name says.
+MEANS = {
+    "begin": ("front", "top", "left", "begin", "before"),
+    "end": ("back", "bottom", "right", "end", "after"),
+    "dilations": ("stretch", "dilat"),
+    "groups": ("divided", "group"),
+    "auto": ("calculated", "automatic"),
+    "output": ("additional", "output"),
+    "strides": ("stride", "moved"),
+    "data": ("src", "input"),
+    "format": ("interpret", "layout", "format"),
+    "pads": ("padding", "zeros"),
+}
+MAX_ROWS = 100
+
+
+def identify(rows: Sequence[facts.Row], op: Op) -> list[Match]:
+    """Each row with its attribute, or None for an attribute that the spec does not have."""
+    from .compare import spec_facts
+
+    by_name = {str(attribute.name): attribute for attribute in op.attributes}
+    named = {id(row): by_name.get(row.name) for row in rows if row.name}
+    left = [a for a in op.attributes if all(a is not other for other in named.values())]
+    nameless = [row for row in rows if not row.name][:MAX_ROWS]
+    scores = [[_score(row, attribute, spec_facts(attribute)) for attribute in left] for row in nameless]
+    chosen = dict(zip(map(id, nameless), _aligned(scores), strict=True))
+    result: list[Match] = []
+    for row in rows:
+        if row.name:
+            result.append((row, named[id(row)], ""))
+        elif id(row) in chosen:
+            n = chosen[id(row)]
+            how = f"row {row.number + 1}: the name is lost; taken by the row's order and content"
+            result.append((row, None if n is None else left[n], how))
+    return result
+
+
+def _score(row: facts.Row, attribute: Attribute, holds: dict[str, str | None]) -> float:
+    """How well a row fits: facts that agree or not, and what its description mentions."""
+    told = facts.attribute_facts(row)
+    score = 1.0
+    for field, spec in holds.items():
+        said = told[field]
+        if said is not None or (spec is None and field == "values"):
+            score += 1 if set((said or "").split()) == set((spec or "").split()) else -0.5
+    description = row.cells["description"].text.casefold()
+    for part in str(attribute.name).split("_"):
+        score += 0.8 * bool(re.search("|".join(MEANS.get(part, (part,))), description))
+    return score
+
+
+def _aligned(scores: Sequence[Sequence[float]]) -> list[int | None]:
+    """The attribute of each row: both keep their order, either may be left out, and the sum of scores is greatest."""
+    rows, columns = len(scores), len(scores[0]) if scores else 0
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for r in range(rows - 1, -1, -1):
+        for c in range(columns - 1, -1, -1):
+            best[r][c] = max(best[r + 1][c], best[r][c + 1], scores[r][c] + best[r + 1][c + 1])
+    result: list[int | None] = []
+    c = 0
+    for r in range(rows):
+        while c < columns and best[r][c] == best[r][c + 1] != best[r + 1][c]:
+            c += 1
+        if c < columns and best[r][c] == scores[r][c] + best[r + 1][c + 1]:
+            result.append(c)
+            c += 1
+        else:
+            result.append(None)
+    return result

@@ -1,0 +1,105 @@
+"""Text scraped from a rendered page, to blocks.
+
+Such text keeps a table's pipes but gives every cell a line of its own, indented; a row starts in the first column.
+Formulas and links are gone: a gap between two lines of a sentence is all that is left of them, and `HOLE` marks it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .markdown import is_separator
+from .page import HOLE, Block, Cell, Line, Original, Table, Text, plain
+
+GOES_ON = re.compile(r" \S|[.,;:)]")  # how a line starts that continues a sentence after a lost formula
+
+
+def read(lines: list[Line], original: Original) -> Iterator[Block]:
+    """The blocks of a page's lines, in order."""
+    separators = [n for n, line in enumerate(lines) if is_separator(line.text)]
+    columns = [lines[n].text.count("-|") or 1 for n in separators]
+    at = 0
+    for nth, (n, width) in enumerate(zip(separators, columns, strict=True)):
+        top = _header(lines, at, n, width)
+        yield from _texts(lines[at:top], original)
+        last = nth + 1 == len(separators)
+        stop = len(lines) if last else _header(lines, n + 1, separators[nth + 1], columns[nth + 1])
+        end = _end(lines, n + 1, stop, width)
+        header = _rows(lines[top:n], original)
+        yield Table(
+            header[0] if header else (), tuple(_rows(lines[n + 1 : end], original)), original.mark(lines[top].offset)
+        )
+        at = end
+    yield from _texts(lines[at:], original)
+
+
+def _header(lines: list[Line], least: int, separator: int, columns: int) -> int:
+    """The line where a table's header starts: that of its first cell."""
+    pipes = 0
+    for n in range(separator - 1, least - 1, -1):
+        pipes += lines[n].text.count("|")
+        if pipes >= columns and lines[n].text.strip(" |"):
+            return n
+    return separator
+
+
+def _end(lines: list[Line], start: int, stop: int, columns: int) -> int:
+    """The line behind a table's last row: text that ends with no pipe, where a row would start or one is complete."""
+    pipes, gap = 0, False
+    for n in range(start, stop):
+        text = lines[n].text
+        starts = bool(text[:1].strip())
+        pipes = text.count("|") + (0 if starts and text.strip("| ") else pipes)
+        if text.strip() and not text.rstrip().endswith("|") and (starts or (gap and pipes >= columns - 1)):
+            return n
+        gap = not text.strip("| ")
+    return stop
+
+
+def _rows(lines: list[Line], original: Original) -> list[tuple[Cell, ...]]:
+    rows: list[list[Line]] = []
+    for line in lines:
+        if not rows or (line.text[:1].strip() and line.text.strip("| ")):
+            rows.append([])
+        rows[-1].append(line)
+    return [cells for cells in (_cells(row, original) for row in rows) if cells]
+
+
+def _cells(row: list[Line], original: Original) -> tuple[Cell, ...]:
+    """The cells of a row; empty ones at its end are no cells but its border."""
+    cells: list[Cell] = []
+    raw, offset = "", row[0].offset
+    for line in row:
+        *done, rest = line.text.split("|")
+        for part in done:
+            cells.append(original.cell(raw + part, offset))
+            raw, offset = "", line.offset
+        raw += rest
+    cells.append(original.cell(raw, offset))
+    while cells and cells[-1].lost:
+        cells.pop()
+    return tuple(cells)
+
+
+def _texts(lines: list[Line], original: Original) -> Iterator[Text]:
+    """Paragraphs; those that lost formulas are put together again, with the holes marked."""
+    said, start, gap = "", 0, False
+    for line in lines:
+        text = line.text
+        if not text.strip():
+            gap = gap or bool(text)
+            continue
+        if said and GOES_ON.match(text):
+            said += f" {HOLE} {text}"
+        else:
+            if said:
+                yield _text(said + f" {HOLE}" * gap, start, original)
+            said, start = (f"{HOLE} {text}" if GOES_ON.match(text) else text), line.offset
+        gap = False
+    if said:
+        yield _text(said, start, original)
+
+
+def _text(said: str, offset: int, original: Original) -> Text:
+    return Text(plain(said), original.find(said.lstrip(f"{HOLE} "), offset))

@@ -1,0 +1,76 @@
+"""`opwright generate --watch`: generates again whenever a spec or a template is saved, until Ctrl-C.
+
+In: a project. Out: one line per save that says what it did, behind the time of day. A spec that cannot be used writes
+nothing; its problems are printed as the loader words them, and the next save is awaited. Everything is made again on
+each save: `write` replaces only the files that differ. The generator's own modules are not watched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import jinja2
+from rich.console import Console
+
+from ..generate import generated
+from ..project import Project
+from ..refusal import Failed, UsageError
+from ..show import say
+from ..source import SpecInvalid
+from ..write import write
+
+SUFFIXES = (".yaml", ".yml", ".j2", ".py")
+START_MS = 200  # how long the watcher runs before the first generation, so that no save falls between the two
+
+
+def watch(project: Project, out: Console) -> None:
+    """Generate now and after every save, until Ctrl-C."""
+    try:
+        for saved in _saves(project):
+            said = _outcome(project)
+            say(out, f"{time.strftime('%H:%M:%S')} {', '.join(saved) or 'all specs'}: {said}")
+    except KeyboardInterrupt:
+        return
+
+
+def _outcome(project: Project) -> str:
+    """What a generation did; behind the first line stands why it did nothing."""
+    started = time.perf_counter()
+    try:
+        changed = len(write(project.output, generated(project)[1]))
+        files = f"{changed} file{'s' if changed > 1 else ''}" if changed else "nothing"
+        return f"{files} changed in {time.perf_counter() - started:.1f} s"
+    except SpecInvalid as invalid:
+        return f"nothing was written\n{invalid}"
+    except jinja2.TemplateError as error:
+        where = f"{error.name}:{error.lineno}: " if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        return f"nothing was written\n{where}{error.message}"
+    except OSError as error:
+        return f"failed\n{error}"
+
+
+def _saves(project: Project) -> Iterator[list[str]]:
+    """The names of the files of every save, below the folders that are watched; at first none."""
+    try:
+        import watchfiles
+    except ImportError:
+        raise Failed("--watch needs watchfiles: pip install watchfiles") from None
+
+    def wanted(change: watchfiles.Change, path: str) -> bool:
+        return path.endswith(SUFFIXES) and watchfiles.DefaultFilter()(change, path)
+
+    folders = (project.spec, project.templates)
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder {folder} to watch")
+    started = False
+    for found in watchfiles.watch(*folders, watch_filter=wanted, rust_timeout=START_MS, yield_on_timeout=True):
+        if found or not started:
+            yield sorted(_below(Path(path), folders) for _, path in found)
+        started = True
+
+
+def _below(path: Path, folders: tuple[Path, ...]) -> str:
+    return next((path.relative_to(folder).as_posix() for folder in folders if path.is_relative_to(folder)), path.name)

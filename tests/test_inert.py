@@ -1,0 +1,97 @@
+"""Hostile text that a spec may carry does nothing in what is generated from it: C, Python, Markdown."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from markdown_it import MarkdownIt
+from support.hostile import hostile_texts, with_hostile_texts
+from support.package import package, spec_texts
+
+NAMES = ("conv_transpose",)
+
+
+def _texts() -> dict[str, str]:
+    """One operation and what it shares, every free text hostile; relations need the other operations, so they go."""
+    texts = spec_texts(*NAMES)
+    head, _, rest = texts["conv_transpose.yaml"].partition("relations:\n")
+    texts["conv_transpose.yaml"] = head + rest[rest.index("discrepancies:") :]
+    return with_hostile_texts(texts)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clean")
+    texts = spec_texts(*NAMES)
+    head, _, rest = texts["conv_transpose.yaml"].partition("relations:\n")
+    texts["conv_transpose.yaml"] = head + rest[rest.index("discrepancies:") :]
+    package(texts, folder, "inert_clean")
+    return folder / "inert_clean"
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("attacked")
+    _, module = package(_texts(), folder, "inert_attacked")
+    src = np.ones((1, 2, 2, 1), np.float32)
+    result = module.conv_transpose(
+        src, np.ones((1, 1, 1, 1), np.float32), strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1]
+    )
+    assert (result == src).all()
+    return folder / "inert_attacked"
+
+
+def test_the_texts_reach_the_package(attacked: Path) -> None:
+    assert hostile_texts[-1].split()[0] in (attacked / "docs" / "conv_transpose.md").read_text(encoding="utf-8")
+
+
+def test_the_c_holds_the_same_tokens_as_without_them(clean: Path, attacked: Path) -> None:
+    for path in sorted(clean.rglob("*.[ch]")):
+        other = attacked / path.relative_to(clean)
+        tokens = [
+            subprocess.run(
+                ["gcc", "-std=c11", "-fpreprocessed", "-dD", "-E", "-P", file], capture_output=True, text=True, check=True
+            ).stdout
+            for file in (path, other)
+        ]
+        assert tokens[0] == tokens[1], path.name
+
+
+def test_the_c_compiles_without_a_warning(attacked: Path) -> None:
+    for path in sorted((attacked / "c").glob("*.c")):
+        flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-trigraphs"]
+        subprocess.run(["gcc", *flags, "-I", attacked / "include", path], check=True)
+
+
+class _WithoutTexts(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant("") if isinstance(node.value, str) else node
+
+
+def test_the_python_differs_in_the_contents_of_strings_only(clean: Path, attacked: Path) -> None:
+    for path in sorted(clean.rglob("*.py")):
+        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (path, attacked / path.relative_to(clean))]
+        shapes = [ast.dump(_WithoutTexts().visit(tree)) for tree in trees]
+        assert shapes[0] == shapes[1], path.name
+
+
+def _structure(text: str) -> list[str]:
+    """The kinds of block and inline marks of a Markdown text, runs of text and code counted as one."""
+    kinds = []
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        kinds.append(token.type)
+        kinds += [child.type for child in token.children or ()]
+    plain = {"text", "code_inline", "softbreak", "text_special"}
+    return [kind for kind in kinds if kind not in plain]
+
+
+def test_the_markdown_has_the_same_structure(clean: Path, attacked: Path) -> None:
+    for path in sorted(clean.rglob("*.md")):
+        texts = [file.read_text(encoding="utf-8") for file in (path, attacked / path.relative_to(clean))]
+        assert _structure(texts[0]) == _structure(texts[1]), path.name
+        assert not re.search(r"<script|javascript:alert\(1\)\)$", MarkdownIt("commonmark").enable("table").render(texts[1]))
