@@ -309,25 +309,12 @@ def mixed_radix(index: Affine, extent: Poly, extents: Mapping[str, Poly]) -> tup
     return tuple(order) if reach == extent else None
 
 
-KEPT = 1024
-_derived: dict[tuple[int, tuple[tuple[str, str], ...], int], tuple[Op, GroupClass | None, Nest]] = {}
-
-
 def derive(op: Op, layouts: Mapping[str, str], group_class: GroupClass | None) -> Nest:
-    """The loop nest of one variant. Raises SpecInvalid where the assignment has no gather form.
-
-    Data types change no loop, so a nest is kept for the other rows; an operation is known by its identity.
-    """
-    key = (id(op), tuple(layouts.items()), id(group_class))
-    if key not in _derived:
-        try:
-            nest = _Derivation(op, layouts, group_class).nest()
-        except NotPolynomial as error:
-            raise SpecInvalid([Problem(op.semantics.assignment.at, "semantics-index", str(error))]) from None
-        if len(_derived) >= KEPT:
-            _derived.clear()
-        _derived[key] = (op, group_class, nest)
-    return _derived[key][2]
+    """The loop nest of one variant. Raises SpecInvalid where the assignment has no gather form."""
+    try:
+        return _Derivation(op, layouts, group_class).nest()
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(op.semantics.assignment.at, "semantics-index", str(error))]) from None
 
 
 class _Derivation:

@@ -166,6 +166,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Discrepancy.page": ("discrepancy-evidence", _plain),
     "Discrepancy.library": ("discrepancy-evidence", _plain),
     "Discrepancy.ruling": ("discrepancy-ruling", _plain),
+    "Discrepancy.concerns": ("discrepancy-evidence", _plain),
     "Discrepancy.why": ("discrepancy-evidence", _plain),
 }
 

@@ -19,7 +19,7 @@ from ..hashing import semantic_hash
 from ..model import Library
 from ..project import Project
 from ..source import Mark
-from . import compare, impact, witness
+from . import compare, impact
 from .compare import Edit
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
@@ -71,7 +71,7 @@ class Review:
         return [f for f in self.findings if not f.waived and SEVERITIES.index(f.severity) <= limit]
 
 
-def review(project: Project, base: Side, head: Side, today: datetime.date, witnesses: bool = True) -> Review:
+def review(project: Project, base: Side, head: Side, today: datetime.date) -> Review:
     """Compare two sides. Raises SideInvalid where one cannot be used."""
     before = base.library()
     after = before if base.texts == head.texts else head.library()
@@ -82,8 +82,6 @@ def review(project: Project, base: Side, head: Side, today: datetime.date, witne
     effect = impact.impact(project, before, after, edits)
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
-    if witnesses:
-        found = [replace(f, witness=witness.said(f.rule, f.ops, before, after)) for f in found]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
     found.sort(key=lambda f: (SEVERITIES.index(f.severity), f.ops, f.rule.id, f.path))
@@ -131,7 +129,7 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
     texts = {PurePosixPath(name).name: text for name, text in base.texts.items()}
     for name, text in head.texts.items():
         stem = PurePosixPath(name).name
-        same = texts.get(stem, text) != text and plain(texts[stem]) == plain(text)
+        same = texts.get(stem, text) != text and (not edits or plain(texts[stem]) == plain(text))
         if same and stem not in touched and stem in {base.only or stem, head.only or stem}:
             line = next((n for n, (a, b) in enumerate(_lines(texts[stem], text), 1) if a != b), 1)
             was, now = (hashlib.sha256(side.encode()).hexdigest()[:16] for side in (texts[stem], text))

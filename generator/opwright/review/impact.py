@@ -15,20 +15,18 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path as File
-from typing import Any
+from pathlib import Path
 
 from .. import render
 from ..kernel import Kernel
 from ..model import Library, Op, Page
 from ..project import Project
-from ..schema import Node
+from ..recording import Field, fields, record
 from ..variants import expand
 from .compare import Edit
 from .rules import KERNELS, RULES
-from .tree import Entry, Path, exact, get, identity
+from .tree import exact
 
 UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)
@@ -99,74 +97,34 @@ def kernels_of(text: str) -> Iterator[tuple[str, str]]:
     return ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
 
 
-@contextmanager
-def recording() -> Iterator[set[tuple[int, str]]]:
-    """Every field of a spec that is read meanwhile: the node's id and the field's name."""
-    read: set[tuple[int, str]] = set()
-    plain = object.__getattribute__
-
-    def note(self: Any, name: str) -> Any:
-        read.add((id(self), name))
-        return plain(self, name)
-
-    Node.__getattribute__ = note  # type: ignore[method-assign]
-    try:
-        yield read
-    finally:
-        del Node.__getattribute__
-
-
-def nodes(value: Any, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Every node of a spec with its path."""
-    if isinstance(value, Node):
-        yield path, value
-        for member in dataclasses.fields(value):  # type: ignore[arg-type]
-            if member.metadata:
-                yield from nodes(getattr(value, member.name), (*path, member.name))
-    elif isinstance(value, Mapping):
-        for key, entry in value.items():
-            yield from nodes(entry, (*path, Entry(key)))
-    elif isinstance(value, tuple):
-        for entry in value:
-            yield from nodes(entry, (*path, Entry(identity(entry))))
-
-
-def seen(value: Any) -> Any:
-    """What reading a field tells by itself; of a node's content only that it is there: its own fields are recorded."""
-    if isinstance(value, Node):
-        return "node"
-    if isinstance(value, Mapping):
-        return [[str(key), seen(entry)] for key, entry in value.items()]
-    if isinstance(value, tuple):
-        return [str(identity(entry)) if isinstance(entry, Node) else seen(entry) for entry in value]
-    return exact(value)
+def seen(fields: Mapping[str, Field], path: str) -> object:
+    """What reading a path tells: the value of a field, or of what holds fields which ones, in their order."""
+    if path in fields:
+        return exact(fields[path].value)
+    return tuple(dict.fromkeys(p[len(path) + 1 :].partition(".")[0] for p in fields if p.startswith(f"{path}.")))
 
 
 class Renderer:
     """Renders operations one by one and remembers."""
 
     def __init__(self, project: Project) -> None:
-        self.templates: File = project.templates
+        self.templates: Path = project.templates
         self.folder = project.spec.relative_to(project.root).as_posix()
-        self.units: list[tuple[Op, frozenset[Path], render.Unit]] = []
+        self.units: list[tuple[Op, set[str], render.Unit]] = []
         self.made: dict[str, Output] = {}
         self.env = render.environment(project.templates)
 
     def record(self, op: Op) -> None:
         """Make the view of an operation's kernels and remember what it read."""
-        op = dataclasses.replace(op)  # another one, so that nothing that is kept for the first is taken unread
-        found = list(nodes(op))
-        where = {id(node): path for path, node in found}
-        fields = {name for _, node in found for name in _fields(node)}
-        with recording() as read:
-            unit = render.unit(op)
-        paths = frozenset((*where[at], name) for at, name in read if at in where and name in fields)
-        self.units.append((op, paths, unit))
+        standin, read = record(op)
+        self.units.append((op, read, render.unit(standin)))
 
     def reused(self, op: Op) -> render.Unit | None:
         """The recorded view of an operation's kernels, where all that it read is the same."""
+        now = fields(op)
         for base, read, unit in self.units:
-            if base.op == op.op and all(seen(get(base, path)) == seen(get(op, path)) for path in read):
+            was = fields(base)
+            if base.op == op.op and all(seen(was, path) == seen(now, path) for path in read):
                 return dataclasses.replace(unit, op=op, kernels=tuple(_rebound(k, op) for k in unit.kernels))
         return None
 
@@ -187,10 +145,6 @@ class Renderer:
             bodies = [kernels_of(text) for path, text in files.items() if path.endswith(".c")]
             self.made[key] = Output(files, {name: body for found in bodies for name, body in found})
         return self.made[key]
-
-
-def _fields(node: Node) -> Iterator[str]:
-    return (member.name for member in dataclasses.fields(node) if member.metadata)  # type: ignore[arg-type]
 
 
 def _rebound(kernel: Kernel, op: Op) -> Kernel:
