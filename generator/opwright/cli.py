@@ -1,6 +1,7 @@
 """The command `opwright`: parses arguments, calls one function per command, prints what it returns.
 
-Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 1 anything else that failed.
+Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 5 a review
+found an effect that it had not predicted, 1 anything else that failed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .load import load
 from .model import Common, Library, Op, Sources
 from .project import COMMAND, Project, find
 from .refusal import Failed, UsageError
+from .review import command as review
 from .show import console, say
 from .source import SpecInvalid
 from .why import command as why
@@ -141,6 +143,10 @@ def _demo(options: argparse.Namespace) -> int:
     return OK if demo.demo(find(), options.output, console()) else FAILED
 
 
+def _diff(options: argparse.Namespace) -> int:
+    return review.diff(find(options.spec, options.templates), options, console())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="opwright", description="From the specification of an operation to its kernels."
@@ -251,6 +257,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to copy into")
     made.add_argument("--name", default=package.NAME, help=f"the copy's name (default: {package.NAME})")
+
+    made = command(
+        "diff",
+        _diff,
+        "Review a change of the specs: what it means to callers, and which kernels it moves.",
+        "opwright diff git:main --format markdown   # exits 1 on findings, 3 on a bad spec, 5 on a wrong prediction",
+    )
+    review.arguments(made)
+    made.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
+    made.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
 
     made = command(
         "demo",

@@ -108,14 +108,14 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
         before = len(problems)
         stem = Path(name).name
         if stem == COMMON:
-            common = _decode(Common, text, name, problems) or common
+            common = decode(Common, text, name, problems) or common
             _check_common(common, problems)
         elif stem == SOURCES:
-            sources = _decode(Sources, text, name, problems) or sources
+            sources = decode(Sources, text, name, problems) or sources
         elif stem.startswith("_"):
             problems.note(Mark(name), "file", f"a file that starts with _ is {COMMON} or {SOURCES}")
         else:
-            draft = _decode(Op, text, name, problems)
+            draft = decode(Op, text, name, problems)
             if draft is not None and len(problems) == before:
                 drafts.append(draft)
     ops = []
@@ -133,7 +133,8 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
     return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages)
 
 
-def _decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
+def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
+    """The root of one YAML text, or None and the problems that say why not."""
     try:
         _refuse_hostile(text, name)
         root = yaml.compose(text, Loader=yaml.SafeLoader)

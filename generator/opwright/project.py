@@ -12,6 +12,8 @@ from pathlib import Path
 GENERATOR = Path(__file__).resolve().parent
 CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
+# Files of spec/ that are no specs: what was released, and what a review lets pass.
+RECORDS = ("LOCK.yaml", "waivers.yaml")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def find(spec: Path | None = None, templates: Path | None = None, output: Path |
 
 def spec_folder(spec: Path) -> Path:
     """The folder that holds the *.yaml files: `spec` itself, or its only subfolder that has some."""
-    if not spec.is_dir() or any(spec.glob("*.yaml")) or any(spec.glob("*.yml")):
+    if not spec.is_dir() or any(path.name not in RECORDS for path in (*spec.glob("*.yaml"), *spec.glob("*.yml"))):
         return spec
     inner = [child for child in sorted(spec.iterdir()) if child.is_dir() and any(child.glob("*.yaml"))]
     return inner[0] if len(inner) == 1 else spec

@@ -65,7 +65,7 @@ def write(folder: Path, files: Mapping[str, str]) -> list[Difference]:
     for path in order:
         target = folder / path
         if changed[path] != "orphaned":
-            _replace(target, files[path].encode("utf-8"))
+            replace(target, files[path].encode("utf-8"))
         elif path in recorded:
             target.unlink()
             _prune(target.parent, folder)
@@ -94,7 +94,8 @@ def _present(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def _replace(target: Path, data: bytes) -> None:
+def replace(target: Path, data: bytes) -> None:
+    """Put these bytes in the place of a file, whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".opwright-")
     try:

@@ -1,0 +1,81 @@
+"""`opwright diff`: sides in, a report and an exit code out. Nothing is written but LOCK.yaml, and that on request."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+
+from rich.console import Console
+
+from ..project import Project
+from ..refusal import UsageError
+from ..show import say, table
+from ..source import suggestion
+from ..write import replace
+from .findings import review
+from .report import FORMATS, explained
+from .rules import RULES, SEVERITIES
+from .sides import SideInvalid, folder, sides
+from .waivers import locked, read_lock
+
+OK, FINDINGS, INVALID, UNPREDICTED = 0, 1, 3, 5
+LOCK = "LOCK.yaml"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "sides",
+        nargs="*",
+        metavar="SIDE",
+        help="BASE and HEAD: each a folder, a file or git:REF (default: the merge base with main, the working tree);"
+        " or the seven arguments that git gives to an external diff",
+    )
+    parser.add_argument("--format", choices=sorted(FORMATS), default="text", help="the form of the report")
+    parser.add_argument(
+        "--fail-on", choices=SEVERITIES[:3], default="error", help="exit with 1 from this severity on (default: error)"
+    )
+    parser.add_argument("--with-code", action="store_true", help="show the C that changes, the same hunks once")
+    parser.add_argument("--rules", action="store_true", help="list the rules")
+    parser.add_argument("--explain", metavar="RULE", help="tell all about one rule")
+    parser.add_argument("--update-lock", action="store_true", help="write new revisions into spec/LOCK.yaml")
+
+
+def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
+    """Run the command; its exit code."""
+    if options.explain is not None:
+        if options.explain not in RULES:
+            raise UsageError(f"there is no rule {options.explain!r}{suggestion(options.explain, RULES)}")
+        sys.stdout.write(explained(RULES[options.explain]))
+        return OK
+    if options.rules:
+        columns = ("rule", "severity", "contract", "kernels", "record")
+        table(out, "", columns, [(r.id, r.severity(), r.contract, r.kernel, r.record) for r in RULES.values()])
+        return OK
+    if options.update_lock:
+        return _lock(project, out)
+    try:
+        base, head = sides(project, options.sides)
+        found = review(project, base, head, datetime.date.today())
+    except SideInvalid as invalid:
+        for problem in invalid.problems:
+            print(problem, file=sys.stderr)
+        print(f"{invalid.side}: {len(invalid.problems)} problems in its specs", file=sys.stderr)
+        return INVALID
+    sys.stdout.write(FORMATS[options.format](found, options.with_code))
+    if found.impact.unpredicted:
+        return UNPREDICTED
+    return FINDINGS if found.failing(options.fail_on) else OK
+
+
+def _lock(project: Project, out: Console) -> int:
+    """Add the revisions of the working tree to LOCK.yaml; what stands there stays."""
+    side = folder(project.spec, project.root)
+    known = read_lock(side.records.get(LOCK), f"spec/{LOCK}")
+    text = locked(side.library(), known)
+    path = project.spec.parent / LOCK
+    if side.records.get(LOCK) != text:
+        replace(path, text.encode("utf-8"))
+    say(out, f"spec/{LOCK}: {text.count('@')} revisions")
+    return OK

@@ -1,0 +1,213 @@
+"""The findings of a review: edits gathered, judged, and joined with what they do.
+
+In: two sides. Out: a Review. One edit of a spec gives one finding, however many operations share it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from ..hashing import semantic_hash
+from ..model import Library
+from ..project import Project
+from ..source import Mark
+from . import compare, impact
+from .compare import Edit
+from .impact import Impact, Moved
+from .rules import RULES, SEVERITIES, Rule
+from .sides import Side
+from .waivers import Waivers, expired, read_lock, read_waivers
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference between two sides, and all that is known of it."""
+
+    rule: Rule
+    severity: str
+    ops: tuple[str, ...]
+    path: str
+    was: str
+    now: str
+    old: Mark | None
+    new: Mark | None
+    moved: Moved
+    fingerprint: str
+    reproduce: str
+    witness: str = ""
+    waived: str = ""
+
+    @property
+    def place(self) -> str:
+        """`file:line (was :line)`, as far as there are such lines."""
+        if self.new is None:
+            return f"was {self.old}" if self.old else ""
+        if self.old is None:
+            return str(self.new)
+        same = self.old.file == self.new.file
+        return f"{self.new} (was {f':{self.old.line}:{self.old.column}' if same else self.old})"
+
+
+@dataclass(frozen=True)
+class Review:
+    """All findings, the gravest first, and the proof of their effect."""
+
+    base: str
+    head: str
+    findings: tuple[Finding, ...]
+    impact: Impact
+
+    def failing(self, threshold: str) -> list[Finding]:
+        """The findings at a threshold or above it."""
+        limit = SEVERITIES.index(threshold)
+        return [f for f in self.findings if not f.waived and SEVERITIES.index(f.severity) <= limit]
+
+
+def review(project: Project, base: Side, head: Side, today: datetime.date) -> Review:
+    """Compare two sides. Raises SideInvalid where one cannot be used."""
+    before = base.library()
+    after = before if base.texts == head.texts else head.library()
+    waivers = read_waivers(head.records.get("waivers.yaml"), "spec/waivers.yaml", today)
+    edits = _under_review(compare.edits(before, after), base.only or head.only)
+    edits += _kept_revisions(before, after, read_lock(head.records.get("LOCK.yaml"), "spec/LOCK.yaml"))
+    edits += _files(base, head, before, after, edits)
+    effect = impact.impact(project, before, after, edits)
+    reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
+    found = _gathered(edits, effect, waivers, reproduce)
+    found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
+    found = _waived(found, waivers, today, reproduce)
+    found.sort(key=lambda f: (SEVERITIES.index(f.severity), f.ops, f.rule.id, f.path))
+    return Review(base.name, head.name, tuple(found), effect)
+
+
+def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:
+    """The edits of one file, where a single file is looked at."""
+    return [e for e in edits if not only or any(m and PurePosixPath(m.file).name == only for m in (e.old, e.new))]
+
+
+def _kept_revisions(before: Library, after: Library, lock: dict[str, str]) -> list[Edit]:
+    """Operations that mean something else under a revision that was given out."""
+    known = lock | {f"{op.op}@{op.revision}": semantic_hash(op) for op in before.ops}
+    places = {op.op: op.at.key("revision") for op in before.ops}
+    kept = []
+    for op in after.ops:
+        release, found = f"{op.op}@{op.revision}", semantic_hash(op)
+        if known.get(release, found) != found:
+            was, now = f"{release} is {known[release][:16]}", f"{release} is {found[:16]}"
+            kept.append(
+                Edit(
+                    "op-revision-kept",
+                    op.op,
+                    "revision",
+                    was,
+                    now,
+                    places.get(op.op),
+                    op.at.key("revision"),
+                    lambda made: made,
+                )
+            )
+    return kept
+
+
+def _files(base: Side, head: Side, before: Library, after: Library, edits: Sequence[Edit]) -> list[Edit]:
+    """Files that moved, and files of which only the way of writing changed."""
+    olds = {op.op: op.at.file for op in before.ops}
+    found = []
+    for op in after.ops:
+        was = olds.get(op.op, op.at.file)
+        if PurePosixPath(was).name != PurePosixPath(op.at.file).name:
+            found.append(Edit("op-file-moved", "", f"{op.op}", was, op.at.file, Mark(was), op.at, lambda made: made))
+    touched = {PurePosixPath(mark.file).name for edit in edits for mark in (edit.old, edit.new) if mark}
+    texts = {PurePosixPath(name).name: text for name, text in base.texts.items()}
+    for name, text in head.texts.items():
+        stem = PurePosixPath(name).name
+        same = texts.get(stem, text) != text and (not edits or plain(texts[stem]) == plain(text))
+        if same and stem not in touched and stem in {base.only or stem, head.only or stem}:
+            line = next((n for n, (a, b) in enumerate(_lines(texts[stem], text), 1) if a != b), 1)
+            was, now = (hashlib.sha256(side.encode()).hexdigest()[:16] for side in (texts[stem], text))
+            at = Mark(name, line)
+            found.append(Edit("format-text-changed", "", stem, was, now, at, at, lambda made: made))
+    return found
+
+
+def plain(text: str) -> Any:
+    """YAML as maps, lists and texts: what is left when spacing, comments and the way of writing are taken away."""
+    return yaml.load(text, Loader=yaml.BaseLoader)  # the text has been loaded, which bounded it
+
+
+def _lines(old: str, new: str) -> list[tuple[str, str]]:
+    """The lines of two texts side by side, and the end of the shorter one."""
+    olds, news = old.splitlines(), new.splitlines()
+    return [*zip(olds, news, strict=False), ("", "\n")]
+
+
+def _subject(edit: Edit) -> str:
+    """What one edit is about: a word that comes with its case, a parameter with its default."""
+    parts = edit.path.split(".")
+    if edit.rule.startswith("attribute-need"):
+        return ".".join(parts[:2])
+    if edit.rule in ("attribute-value-added", "attribute-value-removed", "layout-word-added", "layout-word-removed"):
+        return parts[-1]
+    return ""
+
+
+def _gathered(edits: Sequence[Edit], effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
+    """One finding for the edits that are one to a reader."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, edit in enumerate(edits):
+        subject = _subject(edit)
+        places = (edit.old, edit.new) if edit.rule not in ("op-renamed",) else ()
+        key = (edit.rule, edit.op, subject) if subject else (edit.rule, edit.was, edit.now, *places)
+        groups.setdefault(key, []).append(number)
+    merged: dict[tuple[object, ...], list[int]] = {}
+    for group in groups.values():  # what the operations share once more, over the first edit of each
+        first = edits[group[0]]
+        places = (first.old, first.new) if first.rule != "op-renamed" else ()
+        merged.setdefault((first.rule, first.was, first.now, *places), []).extend(group)
+    found = []
+    for numbers in merged.values():
+        first = edits[numbers[0]]
+        total = Moved()
+        for number in numbers:
+            total |= effect.predicted.get(number, Moved())
+        ops = tuple(dict.fromkeys(edits[number].op for number in numbers if edits[number].op))
+        found.append(_finding(RULES[first.rule], ops, first, total, waivers, reproduce))
+    return found
+
+
+def _finding(rule: Rule, ops: tuple[str, ...], edit: Edit, total: Moved, waivers: Waivers, reproduce: str) -> Finding:
+    values = json.dumps([rule.id, ops, edit.path, edit.was, edit.now])
+    return Finding(
+        rule, rule.severity(waivers.severity), ops, edit.path, edit.was, edit.now, edit.old, edit.new, total,
+        hashlib.sha256(values.encode()).hexdigest()[:16], reproduce,
+    )  # fmt: skip
+
+
+def _alone(rule: str, text: str, waivers: Waivers, reproduce: str, at: Mark | None = None) -> Finding:
+    """A finding about no edit."""
+    edit = Edit(rule, "", "", text, "", None, at, lambda op: op)
+    return _finding(RULES[rule], (), edit, Moved(), waivers, reproduce)
+
+
+def _waived(found: list[Finding], waivers: Waivers, today: datetime.date, reproduce: str) -> list[Finding]:
+    """The findings with those that are let pass marked, and a finding for each waiver that lets nothing pass."""
+    for waiver in waivers.waivers:
+        said = f"{waiver.rule} {waiver.fingerprint}"
+        matching = [f for f in found if f.fingerprint == waiver.fingerprint and f.rule.id == waiver.rule]
+        if expired(waiver, today):
+            found.append(
+                _alone("waiver-entry-expired", f"{said}: expired {waiver.expires}", waivers, reproduce, waiver.at)
+            )
+        elif not matching:
+            found.append(_alone("waiver-entry-unused", said, waivers, reproduce, waiver.at))
+        else:
+            found = [replace(f, waived=waiver.reason) if f in matching else f for f in found]
+    return found

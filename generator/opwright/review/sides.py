@@ -1,0 +1,153 @@
+"""The two sides of a review: what specs said before, and what they say now.
+
+In: what the command line names: a folder, a file, `git:REF`, or nothing. Out: a Side, its texts in memory and its
+library. A side is never read from generated/, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from ..load import load, load_texts, read_text
+from ..model import Library
+from ..project import RECORDS, Project, spec_folder
+from ..refusal import UsageError
+from ..source import SpecInvalid
+
+DRIVER_ARGUMENTS = (7, 9)  # what git gives to an external diff: path, old file, hex, mode, new file, hex, mode
+
+
+@dataclass(frozen=True)
+class Side:
+    """One state of a set of specs. `only` names the file that is under review, where it is a single one."""
+
+    name: str
+    texts: Mapping[str, str]
+    records: Mapping[str, str]
+    only: str | None = None
+
+    def library(self) -> Library:
+        """The operations; SideInvalid where they cannot be used."""
+        try:
+            if not self.texts:
+                return Library((), {})
+            return load_texts(dict(self.texts))
+        except SpecInvalid as invalid:
+            raise SideInvalid(self.name, invalid) from None
+
+
+class SideInvalid(SpecInvalid):
+    """A side whose specs are refused; `side` says which."""
+
+    def __init__(self, side: str, invalid: SpecInvalid) -> None:
+        super().__init__(invalid.problems)
+        self.side = side
+
+
+def sides(project: Project, arguments: Sequence[str]) -> tuple[Side, Side]:
+    """BASE and HEAD as the command line names them."""
+    if len(arguments) in DRIVER_ARGUMENTS:
+        path, old, new = arguments[0], arguments[1], arguments[4]
+        return _swapped(project, path, old, "before"), _swapped(project, path, new, "after")
+    if len(arguments) > 2:
+        raise UsageError("expected at most two sides: BASE and HEAD")
+    base = side(project, arguments[0]) if arguments else revision(project, merge_base(project))
+    head = side(project, arguments[1]) if len(arguments) > 1 else folder(project.spec, project.root)
+    if base.only or head.only:  # the one file, as it stands on both sides
+        name = PurePosixPath(base.only or head.only or "").name
+        base, head = replace(base, only=base.only or name), replace(head, only=head.only or name)
+    return base, head
+
+
+def side(project: Project, argument: str) -> Side:
+    """A folder, a file, or `git:REF`."""
+    if argument.startswith("git:"):
+        return revision(project, argument.removeprefix("git:"))
+    path = Path(argument)
+    if path.is_dir():
+        found = spec_folder(path.resolve())
+        root = next((parent.parent for parent in found.parents if parent.name == "spec"), found.parent)
+        return folder(found, root, argument)
+    if path.is_file():
+        return _swapped(project, path.name, str(path), argument)
+    raise UsageError(f"there is no folder or file {argument!r}; a commit is written git:{argument}")
+
+
+def folder(spec: Path, root: Path, name: str = "the working tree") -> Side:
+    """The specs of a folder, named as seen from `root`."""
+    if not spec.is_dir():
+        raise UsageError(f"there is no folder of specs {spec}")
+    place = PurePosixPath(spec.relative_to(root).as_posix()) if spec.is_relative_to(root) else PurePosixPath(spec.name)
+    try:
+        paths = sorted(path for path in spec.iterdir() if path.suffix in (".yaml", ".yml") and path.name not in RECORDS)
+        texts = {str(place / path.name): read_text(path, str(place / path.name)) for path in paths}
+        if not texts:
+            load(spec, root)
+    except SpecInvalid as invalid:
+        raise SideInvalid(name, invalid) from None
+    records = {record: (spec.parent / record) for record in RECORDS}
+    return Side(name, texts, {r: read_text(path, f"spec/{r}") for r, path in records.items() if path.is_file()})
+
+
+def revision(project: Project, ref: str) -> Side:
+    """The specs of a commit, read through git."""
+    place = project.spec.relative_to(project.root).as_posix()
+    top = PurePosixPath(place).parts[0]
+    if ref.startswith("-"):
+        raise UsageError(f"{ref!r} is no commit")
+    texts, records = {}, {}
+    with tarfile.open(fileobj=io.BytesIO(_git(project, "archive", "--format=tar", ref, top))) as archive:
+        for member in archive.getmembers():
+            path = PurePosixPath(member.name)
+            stream = archive.extractfile(member) if member.isfile() and path.suffix in (".yaml", ".yml") else None
+            text = stream.read().decode("utf-8", "replace") if stream else ""
+            if stream and path.name in RECORDS and str(path.parent) == top:
+                records[path.name] = text
+            elif stream and str(path.parent) == place:
+                texts[member.name] = text
+    return Side(f"git:{ref}", texts, records)
+
+
+def merge_base(project: Project) -> str:
+    """Where the working tree left the main line; the last commit where there is no other branch."""
+    for main in ("origin/main", "main", "origin/master", "master"):
+        try:
+            return _git(project, "merge-base", "HEAD", main).decode().strip()
+        except UsageError:
+            continue
+    return _git(project, "rev-parse", "HEAD").decode().strip()
+
+
+def _swapped(project: Project, path: str, file: str, name: str) -> Side:
+    """The project's specs with the text of one file taken from elsewhere; /dev/null takes it away."""
+    stem = PurePosixPath(path).name
+    beside = Path(file).resolve().parent
+    own = (beside / "_common.yaml").is_file()  # a file among specs of its own
+    side = folder(beside, beside.parent.parent, name) if own else folder(project.spec, project.root, name)
+    texts = dict(side.texts)
+    known = next((key for key in texts if PurePosixPath(key).name == stem), None)
+    key = known or f"{project.spec.relative_to(project.root).as_posix()}/{stem}"
+    texts.pop(key, None)
+    if Path(file) != Path("/dev/null"):
+        try:
+            texts[key] = read_text(Path(file), key)
+        except SpecInvalid as invalid:
+            raise SideInvalid(name, invalid) from None
+    return Side(name, texts, side.records, stem)
+
+
+def _git(project: Project, *arguments: str) -> bytes:
+    """What git prints; UsageError with its own words where it fails."""
+    try:
+        ran = subprocess.run(["git", "-C", str(project.root), *arguments], capture_output=True, check=False)
+    except FileNotFoundError:
+        raise UsageError("git is not installed; name two folders instead") from None
+    if ran.returncode:
+        said = ran.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
+        raise UsageError(f"git {arguments[0]}: {said[-1]}")
+    return ran.stdout

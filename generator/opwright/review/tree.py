@@ -1,0 +1,209 @@
+"""A model as a tree that can be compared, edited and renamed: no knowledge of rules.
+
+In: frozen dataclasses of model.py. Out: new ones; nothing is changed in place. A path leads from an operation to a
+value: names of fields, and `Entry` for an item of a map or of a list, by what identifies it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .. import expr
+from ..hashing import canonical
+from ..model import (
+    AllowedValue,
+    Arrangement,
+    Attribute,
+    Constraint,
+    Discrepancy,
+    GroupClass,
+    RefusedValue,
+    Relation,
+    Tensor,
+)
+from ..schema import Assignment, Located, Node, Text, place
+from ..source import Mark
+
+MISSING: Any = dataclasses.make_dataclass("Missing", [], frozen=True)()
+# What tells an item of a list from its neighbours.
+IDENTITY: Mapping[type, str] = {
+    Attribute: "name", AllowedValue: "value", RefusedValue: "value", Tensor: "name", Constraint: "id",
+    GroupClass: "name", Discrepancy: "id",
+}  # fmt: skip
+# Maps whose keys are no names of the operation: those of another one, and axes.
+FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A step of a path: the item of a map or of a list with this identity."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return self.key if isinstance(self.key, str) else "/".join(map(str, self.key))
+
+
+Path = tuple["str | Entry", ...]
+
+
+def path_text(path: Path) -> str:
+    return ".".join(step.rstrip("_") if isinstance(step, str) else str(step) for step in path)
+
+
+def identity(item: Any) -> Any:
+    """What an item of a list is known by."""
+    if type(item) in IDENTITY:
+        return getattr(item, IDENTITY[type(item)])
+    if isinstance(item, Relation):
+        kind = next((k for k in ("equals", "adjoint", "gradient") if getattr(item, k)), "equals")
+        return (kind, getattr(item, kind) or "", item.in_ or item.of or "")
+    if isinstance(item, Mapping):  # a row of data types: known by what goes in
+        return tuple(str(dtype) for name, dtype in sorted(item.items()) if name != "accumulate")
+    return item.text if isinstance(item, Located) else item
+
+
+def items(collection: Any) -> dict[Any, Any]:
+    """The items of a map or of a list by their identity, in order."""
+    if isinstance(collection, Mapping):
+        return dict(collection)
+    return {identity(item): item for item in collection or ()}
+
+
+def exact(value: Any) -> Any:
+    """As hashing.canonical, and the text of formulas with it: equal where no output can differ."""
+    if isinstance(value, (Located, Assignment)):
+        return [canonical(value), value.text]
+    if isinstance(value, Node):
+        fields = [field for field in dataclasses.fields(value) if field.compare]  # type: ignore[arg-type]
+        return [type(value).__name__, *(exact(getattr(value, field.name)) for field in fields)]
+    if isinstance(value, Mapping):
+        return [[str(key), exact(entry)] for key, entry in value.items()]
+    if isinstance(value, (tuple, list)):
+        return [exact(entry) for entry in value]
+    return canonical(value)
+
+
+def get(root: Any, path: Path) -> Any:
+    """What stands at a path; MISSING where nothing does."""
+    for step in path:
+        if root is MISSING or root is None:
+            return MISSING
+        root = getattr(root, step) if isinstance(step, str) else items(root).get(step.key, MISSING)
+    return root
+
+
+def put(root: Any, path: Path, value: Any) -> Any:
+    """The same with another value at a path; MISSING takes the item away, a new item goes to the end."""
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(step, str):
+        return dataclasses.replace(root, **{step: put(getattr(root, step), rest, value)})
+    found = items(root)
+    inner = put(found.get(step.key, MISSING), rest, value)
+    if inner is MISSING:
+        found.pop(step.key, None)
+    else:
+        found[step.key] = inner
+    return found if isinstance(root, Mapping) else tuple(found.values())
+
+
+def reorder(collection: Any, order: Iterable[Any]) -> Any:
+    """The same items in the order of some identities."""
+    found = items(collection)
+    sorted_ = {key: found[key] for key in order if key in found}
+    sorted_.update({key: item for key, item in found.items() if key not in sorted_})
+    return sorted_ if isinstance(collection, Mapping) else tuple(sorted_.values())
+
+
+def rename(value: T, old: str, new: str) -> T:
+    """The same with one name for another, wherever a name may stand; prose is left alone."""
+    result: Any = _rename(value, old, new)
+    return result  # type: ignore[no-any-return]
+
+
+def _rename(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, str):
+        return new if value == old else value
+    if isinstance(value, (Located, Assignment)):
+        text = re.sub(rf"\b{re.escape(old)}\b", new, value.text)
+        trees = {
+            f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value) if f.name != "text"
+        }
+        return type(value)(**{**trees, "text": text})
+    if isinstance(value, Node):
+        changed = {}
+        for field in dataclasses.fields(value):  # type: ignore[arg-type]
+            here = getattr(value, field.name)
+            prose = field.metadata and isinstance(field.metadata["kind"], Text) and field.name != "default"
+            if not field.metadata or prose:
+                continue
+            if field.name == "layouts":
+                changed[field.name] = {
+                    _rename(name, old, new): {_rename(word, old, new): axes for word, axes in words.items()}
+                    for name, words in here.items()
+                }
+                continue
+            foreign = (type(value), field.name) in FOREIGN
+            changed[field.name] = (
+                {k: _rename(v, old, new) for k, v in here.items()} if foreign else _rename(here, old, new)
+            )
+        return dataclasses.replace(value, **changed)  # type: ignore[type-var]
+    if isinstance(value, Mark):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):  # an expression
+        return type(value)(**{f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {_rename(key, old, new): _rename(entry, old, new) for key, entry in value.items()}
+    return tuple(_rename(entry, old, new) for entry in value) if isinstance(value, tuple) else value
+
+
+def mark(root: Any, path: Path) -> Mark | None:
+    """Where the value at a path stands, or what holds it."""
+    at: Mark | None = getattr(root, "at", None)
+    for step in path:
+        inner = get(root, (step,))
+        if isinstance(step, str):
+            at = root.at.key(step.rstrip("_")) if isinstance(root, Node) else at
+        elif isinstance(root, Mapping):
+            at = place(next((key for key in root if key == step.key), None), at or Mark())
+        own = getattr(inner, "at", None)
+        if isinstance(own, Mark) and (not isinstance(root, Mapping) or isinstance(inner, (Located, Assignment))):
+            at = own
+        if inner is MISSING or inner is None:
+            break
+        root = inner
+    return at
+
+
+def said(value: Any) -> str:
+    """A value of a spec as its owner would write it."""
+    if value is MISSING or value is None:
+        return "nothing"
+    if isinstance(value, (Located, Assignment)):
+        return value.text
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Node):
+        if value.shorthand and value.shorthand != "use":
+            return said(getattr(value, value.shorthand))
+        fields = {f.name.rstrip("_"): getattr(value, f.name) for f in dataclasses.fields(value) if f.metadata}  # type: ignore[arg-type]
+        kept = {name: v for name, v in fields.items() if v not in (None, (), {}) and name != "summary"}
+        return "{" + ", ".join(f"{name}: {said(v)}" for name, v in kept.items()) + "}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {said(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(said, value)) + "]"
+    return str(value)
+
+
+def names(value: Any) -> frozenset[str]:
+    """The names that formulas within a value use."""
+    trees = [value.tree] if isinstance(value, Located) else []
+    return frozenset().union(*(expr.names(tree) for tree in trees))

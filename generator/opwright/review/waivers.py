@@ -1,0 +1,96 @@
+"""What a project lets pass, and what it has given out: spec/waivers.yaml and spec/LOCK.yaml.
+
+In: the texts of these files. Out: waivers, remapped severities, and the hash of every revision given out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+
+from ..hashing import semantic_hash
+from ..load import decode
+from ..model import Library
+from ..schema import ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key
+from ..source import Mark, SpecInvalid
+from .rules import RULES, SEVERITIES
+
+MOST_DAYS = 180
+_HEX = Word(r"[0-9a-f]{16,64}", "a hash of hexadecimal digits")
+_DATE = Word(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "a date, as 2030-01-31")
+_AXIS = Word(r"[a-z]+(-[a-z]+)*", "a value of an axis, or the id of a rule")
+_RELEASE = Word(r"[A-Z][A-Za-z0-9]*@[0-9]+", "an operation and its revision, as Convolution@1")
+
+
+def _mark() -> Mark:
+    return field(default_factory=Mark, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Waiver(Node):
+    """One finding that is let pass for a while."""
+
+    rule: str = key(OneOf(tuple(RULES)), "the rule of the finding", required=True, default="")
+    fingerprint: str = key(_HEX, "the finding's fingerprint", required=True, default="")
+    reason: str = key(Text(), "why it may pass", required=True, default="")
+    expires: str = key(_DATE, f"the last day, {MOST_DAYS} days ahead at most", required=True, default="")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Waivers(Node):
+    """The file waivers.yaml."""
+
+    waivers: tuple[Waiver, ...] = key(ListOf(Struct(Waiver)), "what is let pass", default=())
+    severity: dict[str, str] = key(
+        MapOf(_AXIS, OneOf(SEVERITIES)), "a severity for a value of an axis, or for a rule", default={}
+    )
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Lock(Node):
+    """The file LOCK.yaml."""
+
+    revisions: dict[str, str] = key(MapOf(_RELEASE, _HEX), "semantic hash of each revision", default={})
+    at: Mark = _mark()
+
+
+def read_waivers(text: str | None, name: str, today: datetime.date) -> Waivers:
+    """The waivers; SpecInvalid where one is no waiver or reaches too far ahead."""
+    if not text:
+        return Waivers()
+    problems = Problems()
+    found = decode(Waivers, text, name, problems) or Waivers()
+    for waiver in found.waivers:
+        try:
+            ahead = datetime.date.fromisoformat(waiver.expires) - today
+        except ValueError:
+            problems.note(waiver.at.key("expires"), "waiver-date", f"{waiver.expires!r} is no day")
+            continue
+        if ahead.days > MOST_DAYS:
+            problems.note(waiver.at.key("expires"), "waiver-date", f"a waiver ends within {MOST_DAYS} days from today")
+    if problems:
+        raise SpecInvalid(problems)
+    return found
+
+
+def expired(waiver: Waiver, today: datetime.date) -> bool:
+    return datetime.date.fromisoformat(waiver.expires) < today
+
+
+def read_lock(text: str | None, name: str) -> dict[str, str]:
+    """Revision to semantic hash."""
+    problems = Problems()
+    found = decode(Lock, text, name, problems) if text else Lock()
+    if problems or found is None:
+        raise SpecInvalid(problems)
+    return found.revisions
+
+
+def locked(library: Library, known: dict[str, str]) -> str:
+    """The text of LOCK.yaml with every revision of a library; what was given out stays as it was."""
+    hashes = {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops} | known
+    lines = [f"  {release}: {found}" for release, found in sorted(hashes.items())]
+    head = "# The semantic hash of every revision given out. Written by: opwright diff --update-lock\nrevisions:\n"
+    return head + "\n".join(lines) + "\n"

@@ -1,0 +1,162 @@
+"""Every small change that the spec language allows, made from its own tables: what to mutate comes from the kinds.
+
+In: the texts of specs. Out: mutants, each with the field it touches and what was done to it. Spec files are taken as
+plain data and written again, so that nothing here knows the loader.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from opwright.model import Common, Op, Sources
+from opwright.schema import (
+    Flag,
+    Formula,
+    Integer,
+    Kind,
+    ListOf,
+    MapOf,
+    OneOf,
+    Statement,
+    Struct,
+    Text,
+    Word,
+    keys_of,
+)
+
+Data = Any
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed text. `spot` is the class and key, `how` the mutation."""
+
+    file: str
+    spot: str
+    how: str
+    where: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.rpartition('/')[2]}:{self.where}:{self.how}"
+
+
+def plain(text: str) -> Data:
+    """YAML as maps, lists and texts."""
+    return yaml.load(text, Loader=yaml.BaseLoader)
+
+
+def written(data: Data) -> str:
+    return yaml.safe_dump(data, sort_keys=False, width=10_000, allow_unicode=True)
+
+
+def root_of(file: str) -> type:
+    stem = file.rpartition("/")[2]
+    return {"_common.yaml": Common, "_sources.yaml": Sources}.get(stem, Op)
+
+
+def mutants(file: str, text: str) -> Iterator[Mutant]:
+    """All mutants of one file, in the order of its text."""
+    data = plain(text)
+    for spot, how, path, value in _struct(root_of(file), data, ()):
+        changed = _set(copy.deepcopy(data), path, value)
+        yield Mutant(file, spot, how, ".".join(map(str, path)), written(changed))
+
+
+GONE = object()
+
+
+def _set(data: Data, path: tuple[Any, ...], value: Data) -> Data:
+    """The same data with another value at a path; a function as value makes the new holder from the old one."""
+    if not path:
+        return value(data) if callable(value) else value
+    if len(path) == 1 and value is GONE:
+        del data[path[0]]
+    else:
+        data[path[0]] = _set(data[path[0]] if len(path) > 1 or callable(value) else None, path[1:], value)
+    return data
+
+
+Change = tuple[str, str, tuple[Any, ...], Any]
+
+
+def _struct(cls: Any, data: Data, path: tuple[Any, ...]) -> Iterator[Change]:
+    """Every key: what it holds mutated, taken away, or, where it is absent, put in."""
+    if not isinstance(data, dict):  # the shorthand
+        yield from _kind(keys_of(cls)[cls.shorthand]["kind"], f"{cls.__name__}.{cls.shorthand}", data, path)
+        return
+    for key, metadata in keys_of(cls).items():
+        spot = f"{cls.__name__}.{key}"
+        if key in data:
+            yield from _kind(metadata["kind"], spot, data[key], (*path, key))
+            yield spot, "gone", (*path, key), GONE
+        else:
+            for value in samples(metadata["kind"]):
+                yield spot, "put", (*path, key), value
+
+
+def samples(kind: Kind) -> list[Data]:
+    """A value of a kind, for a key that is absent; structures are only mutated where they stand."""
+    if isinstance(kind, OneOf):
+        return [kind.words[0]]
+    table: dict[type, list[Data]] = {
+        Text: ["other"], Integer: ["1"], Flag: ["true"], Formula: ["1"], Word: ["other"], Statement: [],
+    }  # fmt: skip
+    return table.get(type(kind), [])
+
+
+def _kind(kind: Kind, spot: str, data: Data, path: tuple[Any, ...]) -> Iterator[Change]:
+    if isinstance(kind, Struct):
+        yield from _struct(kind.cls, data, path)
+    elif isinstance(kind, ListOf):
+        yield from _list(kind, spot, data, path)
+    elif isinstance(kind, MapOf):
+        yield from _map(kind, spot, data, path)
+    else:
+        for how, value in scalar(kind, str(data)):
+            yield spot, how, path, value
+
+
+def scalar(kind: Kind, text: str) -> list[tuple[str, str]]:
+    """The other values of a leaf."""
+    if isinstance(kind, Integer):
+        return [("more", str(int(text) + 1)), ("less", str(int(text) - 1))]
+    if isinstance(kind, Flag):
+        return [("flip", "false" if text == "true" else "true")]
+    if isinstance(kind, OneOf):
+        return [("other", kind.words[(kind.words.index(text) + 1) % len(kind.words)])]
+    if isinstance(kind, Formula):
+        return [("plus", f"({text}) + 1"), ("rewritten", f"({text}) + 0"), ("bracketed", f"({text})"),
+                ("guarded", f"({text}) and 2 > 3"), ("same", f"({text}) and 2 < 3")]  # fmt: skip
+    if isinstance(kind, Statement):
+        left, right = text.split("+=")
+        return [("doubled", f"{left}+={right} * 2"), ("rewritten", f"{left}+= 1 * {right.strip()}")]
+    if isinstance(kind, Word):
+        return [("renamed", f"{text}x")]
+    return [("more", str(int(text) + 1))] if text.lstrip("-").isdigit() else [("reworded", f"{text} indeed")]
+
+
+def _list(kind: ListOf, spot: str, data: list[Data], path: tuple[Any, ...]) -> Iterator[Change]:
+    for number, item in enumerate(data):
+        yield from _kind(kind.item, spot, item, (*path, number))
+        yield spot, "dropped", (*path, number), GONE
+    if len(data) > 1:
+        yield spot, "swapped", path, lambda items: [items[1], items[0], *items[2:]]
+
+
+def _map(kind: MapOf, spot: str, data: dict[str, Data], path: tuple[Any, ...]) -> Iterator[Change]:
+    for key, item in data.items():
+        yield from _kind(kind.item, spot, item, (*path, key))
+        yield spot, "dropped", (*path, key), GONE
+        yield spot, "renamed", path, _renaming(key)
+    if len(data) > 1:
+        yield spot, "swapped", path, lambda items: dict([*list(items.items())[1::-1], *list(items.items())[2:]])
+
+
+def _renaming(old: str) -> Callable[[dict[str, Data]], dict[str, Data]]:
+    return lambda items: {f"{key}x" if key == old else key: item for key, item in items.items()}
