@@ -182,7 +182,7 @@ def line_of(texts: dict[str, str], path: str, text: str) -> int:
 
 def test_a_template_that_measures_its_own_text_is_named_without_a_line():
     env = jinja2.Environment(loader=jinja2.DictLoader({"a.j2": "{% macro m() %}word{% endmacro %}{{ m() | length }} {{ m() }}\n"}))
-    output = render.Output("a.j2")
+    output = render.Output("a.j2", dict)
     assert output.text(env) == "4 word"
     (line,) = marking.marked(env, "a.txt", output, "4 word\n")
     assert line == (marking.Piece("4 word", (marking.Place("a.j2"),)),)
@@ -194,7 +194,7 @@ def test_macros_are_named_with_their_callers():
         "low.j2": "{% macro twice(n) %}\na{{ n }}\n\nb{{ n }}\n{% endmacro %}\n",
     }
     env = jinja2.Environment(loader=jinja2.DictLoader(sources), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    output = render.Output("top.j2")
+    output = render.Output("top.j2", dict)
     text = render.tidy("x.txt", output.text(env))
     assert text == "first\n  a1\n\n  b1\n  a2\n\n  b2\n"
     found = [

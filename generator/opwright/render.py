@@ -130,25 +130,17 @@ def unit(op: Op) -> Unit:
 class Output:
     """One file of the package: the template that prints it and the view that it prints, made when asked for.
 
-    A template that is no `.j2` is copied. Without a template the view's `text` is the file.
+    Without a template, or with one that is copied as it is, the view's `text` is the file.
     """
 
     template: str
-    view: Callable[[], dict[str, Any]] = dict
+    view: Callable[[], dict[str, Any]]
 
     def text(self, env: jinja2.Environment) -> str:
         """As the template has it; `tidy` comes after."""
         if self.template.endswith(".j2"):
             return env.get_template(self.template).render(**self.view())
-        if self.template:
-            return source(env, self.template)
         return str(self.view()["text"])
-
-
-def source(env: jinja2.Environment, template: str) -> str:
-    """The text of a template."""
-    assert env.loader is not None
-    return env.loader.get_source(env, template)[0]
 
 
 def render(
@@ -181,7 +173,7 @@ def outputs(
     )
     files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [make() for make in wrappers]))
     for path in sorted((templates / RUNTIME).glob("*.py")):
-        files[path.name] = Output(f"{RUNTIME}/{path.name}")
+        files[path.name] = Output(f"{RUNTIME}/{path.name}", functools.partial(_copied, path))
     files["include/opwright_kernels.h"] = Output(
         "c/kernels.h.j2", lambda: {"head": head, "units": [make() for make in units]}
     )
@@ -217,6 +209,10 @@ def _of_op(
     for row in op.dtypes:
         files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
     return files
+
+
+def _copied(path: Path) -> dict[str, Any]:
+    return {"text": path.read_text(encoding="utf-8")}
 
 
 def _stub(head: Head, wrappers: list[wrapper.Wrapper]) -> dict[str, Any]:

@@ -169,8 +169,7 @@ def test_the_diff_hook_passes_words_and_stops_a_breaking_change(clone: Path, env
     assert hook("opwright-diff", clone, environment).returncode == 0
     edit(clone, "Added to every cell of its output channel.", "Added to each cell of its output channel.")
     assert hook("opwright-diff", clone, environment).returncode == 0
-    edit(clone, "values: [IOX, XOI]", "values: [XOI]")
-    edit(clone, "formats: {IOX: OIX, XOI: XIO}", "formats: {XOI: XIO}")
+    edit(clone, "default: XOI", "default: IOX")
     ran = hook("opwright-diff", clone, environment)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert SPEC in ran.stdout
@@ -178,9 +177,8 @@ def test_the_diff_hook_passes_words_and_stops_a_breaking_change(clone: Path, env
 
 def test_the_action_writes_a_summary_and_fails_where_it_annotates_an_error(clone: Path, environment: dict[str, str]):
     needs_diff(clone, environment)
-    edit(clone, "values: [IOX, XOI]", "values: [XOI]")
-    edit(clone, "formats: {IOX: OIX, XOI: XIO}", "formats: {XOI: XIO}")
-    git(clone, "commit", "--quiet", "--all", "--message", "No IOX any more")
+    edit(clone, "default: XOI", "default: IOX")
+    git(clone, "commit", "--quiet", "--all", "--message", "Another default")
     summary = step(SUMMARY, clone, environment)
     assert (summary.returncode, summary.stdout) == (0, ""), summary.stderr
     assert SPEC in (clone.parent / "summary.md").read_text(encoding="utf-8")
