@@ -303,12 +303,12 @@ def test_a_file_that_was_edited_or_is_stale_is_told_as_it_should_be_and_exits_2(
 
 
 def test_it_is_plain_in_a_pipe_and_a_tree_on_a_terminal(project: Project):
-    found = command.why(project, "include/opwright_kernels.h:1")
+    found = command.why(project, "include/opwright_numeric.h:20")
     piped, terminal = io.StringIO(), io.StringIO()
     command.show(found, Console(file=piped))
     command.show(found, Console(file=terminal, force_terminal=True, width=200))
     assert "\x1b" not in piped.getvalue()
-    assert "\ntemplates\n  templates/c/kernels.h.j2:3" in piped.getvalue()
+    assert "\ntemplates\n  templates/c/numeric.h.j2:21" in piped.getvalue()
     assert re.search("├── .*templates", terminal.getvalue())
 
 

@@ -77,7 +77,7 @@ def why(project: Project, name: str) -> Why:
     path = _path(file, project, outputs)
     reads.clear()  # what decides which files there are; each of them reads it again
     output = outputs[path]
-    view, origins = traced(output.view)
+    view, origins = traced(output.view, texts=bool(line))
     output = dataclasses.replace(output, view=lambda: view)
     environment = render.environment(project.templates)
     text = render.tidy(path, output.text(environment))

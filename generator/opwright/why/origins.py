@@ -64,20 +64,19 @@ class Origins:
                 makers[names] = chain
 
 
-def traced(make: Callable[[], T]) -> tuple[T, Origins]:
-    """What `make` returns, and where its texts came from."""
+def traced(make: Callable[[], T], texts: bool = True) -> tuple[T, Origins]:
+    """What `make` returns, and what was noted; without `texts` only what render.py asked for, which is faster."""
     origins = Origins()
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
-        caller = _named(frame.f_back)
-        if event == "return" and _ours(frame):
-            origins.note(argument, frame)
-        elif event == "call" and caller is not None and _ours(caller):
-            code = frame.f_code
-            if code.co_name == "__init__" and dataclasses.is_dataclass(frame.f_locals.get("self")):
-                origins.note([value for name, value in frame.f_locals.items() if name != "self"], caller)
-            elif caller.f_code.co_filename == render.__file__ != code.co_filename and _ours(frame):
+        code, caller = frame.f_code, _named(frame.f_back)
+        if event == "call" and caller is not None and _ours(caller):
+            if caller.f_code.co_filename == render.__file__ != code.co_filename and _ours(frame):
                 origins.asked.add(Step(code.co_filename, code.co_name, code.co_firstlineno))
+            elif texts and code.co_name == "__init__" and dataclasses.is_dataclass(frame.f_locals.get("self")):
+                origins.note([value for name, value in frame.f_locals.items() if name != "self"], caller)
+        elif texts and event == "return" and _ours(frame):
+            origins.note(argument, frame)
 
     before = sys.getprofile()
     sys.setprofile(profile)
