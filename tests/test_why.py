@@ -214,7 +214,8 @@ def test_texts_of_a_view_are_traced_to_the_functions_that_made_them(library: Lib
     stride = [step.function for step in found.of("weights_stride_i")]
     assert stride[0] == "kernel"
     assert "stride" in stride
-    assert Path(found.of("bias may be NULL and then counts as 0.")[0].module).name == "prose.py"
+    first = next(iter(found.of("bias may be NULL and then counts as 0.")))
+    assert Path(first.module).name == "prose.py"
     assert {"kernel", "unit_head", "semantic_hash"} <= {step.function for step in found.asked}
     assert found.of("a text that nobody makes") == ()
 

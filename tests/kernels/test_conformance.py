@@ -1,4 +1,4 @@
-"""The generated kernels give what the rulings, PyTorch and oneDNN give.
+"""The generated kernels give what the rulings, the interpreter, PyTorch and oneDNN give.
 
 Every comparison is `==`: data are small integers, whose sums are exact in f32, or values whose one rounding is known.
 No test here can be skipped but those of the peers, so a run in which no kernel executed fails.
@@ -15,15 +15,19 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from hypothesis import HealthCheck, given, settings
+from opwright import interpret
+from opwright.load import load
 from support import onednn_peer, rulings, torch_peer
 from support.call import Call
 from support.calls import Drawn, calls, describe, random_call
 from support.generated import FULL, attempt, rng, run, same, variant
 from support.huge_calls import huge_call
 from support.onednn_peer import Oracle
+from support.package import ROOT, SPEC
 from support.rulings import DTYPES, OPERATIONS
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
+LIBRARY = load(SPEC, ROOT)
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
 
 pytestmark = pytest.mark.usefixtures("isa")
@@ -82,6 +86,14 @@ def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
         assert same(answer, rulings.compute(call)), describe(call)
         accepted += 1
     assert accepted > 100
+
+
+@every_op
+def test_random_calls_give_what_the_interpreter_gives(op: str) -> None:
+    spec, random = LIBRARY.op(op), rng(op)
+    for _ in range(400 if FULL else 60):
+        call = random_call(random, op)
+        assert same(run(call), interpret.compute(spec, call.inputs, call.attributes)), describe(call)
 
 
 @pytest.mark.skipif(not torch_peer.available(), reason="PyTorch is not installed")
