@@ -415,7 +415,7 @@ def test_descriptions_and_arrays_mix() -> None:
     assert ok.infer_shape("conv_transpose", SRC, weights, interface(BIAS), **LISTS) == SHAPE
     with pytest.raises(ok.SpecError) as caught:
         ok.infer_shape("conv_transpose", weights, None, **LISTS)
-    assert caught.value.rule == "weights-kind"
+    assert caught.value.rule == "weights-missing"
     with pytest.raises(ok.SpecError) as caught:
         ok.infer_shape("conv_transpose", [[1.0]], weights, **LISTS)
     assert caught.value.rule == "src-kind"
