@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import bounds, expr
-from .kernel import size_fields, uses_absent
+from .kernel import uses_absent
 from .model import Attribute, Let, Op, Tensor
 from .nest import ABSENT
 from .plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan, spatial, symbol_kinds, symbol_of
@@ -377,8 +377,3 @@ def provenance(op: Op) -> dict[str, dict[str, str]]:
     values |= {symbol: place(let.at) for symbol, let in op.lets.items()}
     values["classes"] = place(op.at.key("classes"))
     return {"rules": dict(sorted(rules.items())), "values": dict(sorted(values.items()))}
-
-
-def sizes_of(op: Op) -> list[dict[str, Any]]:
-    """The struct of sizes, for the call site: member, length (0: scalar), the value in front of missing axes."""
-    return [{"name": f.name, "length": f.length, "neutral": f.neutral} for f in size_fields(op)]
