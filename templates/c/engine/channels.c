@@ -37,29 +37,9 @@ typedef struct plan {
     int64_t rows_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
 
-INLINE int64_t rounded(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
-
 INLINE int64_t panel_width(const plan *p, int64_t panel) {
     const int64_t left = p->vectors - panel * p->wide;
     return left >= p->wide || left == 3 ? p->wide : left;
-}
-
-// Neighbouring axes of a product without taps are one axis: longer rows, fuller tiles.
-static void collapse(opwright_problem *p) {
-    for (int a = 0; a < 3; a++)
-        if (p->taps[a] != 1 || p->stride[a] != 1 || p->pad[a] != 0 || p->small[a] != p->big[a])
-            return;
-    for (int a = 1; a >= 0; a--) {
-        const bool apart = p->small_x[a] != p->small[2] * p->small_x[2] || p->big_x[a] != p->big[2] * p->big_x[2];
-        if (p->small[a] != 1 && apart)
-            return;
-        p->small[2] *= p->small[a], p->big[2] *= p->big[a];
-        p->small[a] = p->big[a] = 1;
-    }
-    if (p->small_n == p->small[2] * p->small_x[2] && p->big_n == p->big[2] * p->big_x[2]) {
-        p->small[2] *= p->N, p->big[2] *= p->N;
-        p->N = 1;
-    }
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
@@ -149,7 +129,129 @@ typedef struct call {
     char *workers;
 } call;
 
-// Packing.
+// Input.
+
+// A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels. Loops of a
+// known length keep it in registers: 3 times as fast as through memory.
+static void copy_transposed(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step,
+                            int64_t pixels, unit *to, int64_t pixel, int64_t channel_units) {
+    vec v[LANES];
+    UNROLL for (int64_t i = 0; i < LANES; i++)
+        v[i] = i < channel_units ? unit_line(from + i * UNIT_CHANNELS * channel_step, channel_step,
+                                             channels - i * UNIT_CHANNELS, pixel_step, pixels)
+                                 : (vec){0};
+    vec_transpose(v);
+    UNROLL for (int64_t i = 0; i < LANES; i++)
+        if (i < pixels)
+            channel_units == LANES ? vec_store((float *)(void *)(to + i * pixel), v[i])
+                                   : units_store_part(to + i * pixel, v[i], channel_units);
+}
+
+// Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends.
+static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t pixel) {
+    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    const int64_t reduced = s->reduced, step = s->in_x[2];
+    memset(to, 0, (size_t)(first * pixel) * sizeof *to);
+    memset(to + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
+    row += (low + first) * step;
+    to += first * pixel;
+    count = last - first;
+    if (s->in_c == 1) {
+        for (int64_t x = 0; x < count; x++, row += step, to += pixel) {
+            if (sizeof(elem) * UNIT_CHANNELS == sizeof(unit)) {
+                if (UNIT_CHANNELS == 2 && reduced % 2 == 1)
+                    to[reduced / 2] = 0;
+                memcpy(to, row, (size_t)reduced * sizeof *row);
+                continue;
+            }
+            for (int64_t c = 0; c < reduced; c += LANES) {
+                if (reduced - c >= LANES)
+                    vec_store((float *)(void *)(to + c), elem_load(row + c));
+                else
+                    units_store_part(to + c, elem_load_part(row + c, reduced - c), reduced - c);
+            }
+        }
+        return;
+    }
+    for (int64_t c = 0; c < reduced; c += LANES * UNIT_CHANNELS) {
+        const int64_t channels = least(LANES, ceil_div(reduced - c, UNIT_CHANNELS));
+        for (int64_t x = 0; x < count; x += LANES)
+            copy_transposed(row + c * s->in_c + x * step, s->in_c, reduced - c, step, least(LANES, count - x),
+                            to + x * pixel + c / UNIT_CHANNELS, pixel, channels);
+    }
+}
+
+// Weights.
+
+// One weight's lanes to where they belong: a vector, or the lower or upper halves of one.
+INLINE void put_weights(unit *to, int64_t channel, vec v) {
+#if OPWRIGHT_PAIRS
+    uvec bits;
+    memcpy(&bits, &v, sizeof bits);
+    units old = units_load(to);
+    bits = channel % 2 == 0 ? bits >> 16 : old | bits;
+    memcpy(to, &bits, sizeof bits);
+#else
+    (void)channel;
+    vec_store(to, v);
+#endif
+}
+
+// Weights of `lanes` lanes from `from` on, as `[position of the tap][channel][width]`; lanes past the last one and the
+// second half of an odd last pair are zero. Whichever way of the tensor is contiguous is read along.
+static void pack_weights(const solve *s, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
+                         int64_t width) {
+    const opwright_problem *p = s->problem;
+    const int64_t *k = s->problem->taps;
+    const int64_t taps = k[0] * k[1] * k[2];
+    // A line of the tensor that is transposed: the reduced channels of a tap, or the taps, of one channel or of all.
+    const bool taps_first = taps > 1 && p->w_k[2] == 1 && p->w_k[1] == k[2] && p->w_k[0] == k[1] * k[2];
+    const bool joined = taps_first && s->w_reduced == taps;
+    if (s->w_lane == 1 && lanes > 1) {
+        for (int64_t t = 0; t < taps; t++) {
+            const elem *line = from + t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
+            for (int64_t c = 0; c < s->reduced; c++, line += s->w_reduced) {
+                unit *at = to + positions[t] * width + c / UNIT_CHANNELS * width;
+                for (int64_t l = 0; l < width; l += LANES)
+                    put_weights(at + l, c, lanes > l ? load_line(line + l, 1, lanes - l) : (vec){0});
+            }
+        }
+        return;
+    }
+    const int64_t lines = joined ? 1 : taps_first ? s->reduced : taps;
+    const int64_t length = joined ? taps * s->reduced : taps_first ? taps : s->reduced;
+    const int64_t along = taps_first ? 1 : s->w_reduced;
+    for (int64_t line = 0; line < lines; line++) {
+        // The line's first element as channel and tap, counted on from there.
+        int64_t channel = joined || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
+        const elem *start = from + channel * s->w_reduced + tap / (k[1] * k[2]) * p->w_k[0] +
+                            tap / k[2] % k[1] * p->w_k[1] + tap % k[2] * p->w_k[2];
+        for (int64_t at = 0; at < length; at += LANES) {
+            const int64_t count = least(LANES, length - at);
+            unit *places[LANES];
+            int64_t halves[LANES];
+            for (int64_t i = 0; i < count; i++) {
+                places[i] = to + (positions[tap] + channel / UNIT_CHANNELS) * width;
+                halves[i] = channel % UNIT_CHANNELS;
+                if (!taps_first)
+                    channel++;
+                else if (++tap == taps)
+                    tap = 0, channel++;
+            }
+            for (int64_t l = 0; l < width; l += LANES) {
+                const int64_t here = most(0, least(LANES, lanes - l));
+                const elem *lane = start + l * s->w_lane + at * along;
+                vec v[LANES];
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    v[i] = i < here ? load_line(lane + i * s->w_lane, along, count) : (vec){0};
+                vec_transpose(v);
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    if (i < count)
+                        put_weights(places[i] + l, halves[i], v[i]);
+            }
+        }
+    }
+}
 
 // Weights of one panel: `units` of `width` vectors for each packed tap and channel, lanes past the last one zero.
 static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
