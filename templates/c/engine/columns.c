@@ -24,7 +24,8 @@ typedef struct plan {
     bool phases;      // rows of a tile are phases
     bool along_taps;  // runs go along the taps of a row, not along the channels
     bool copied, in_place;
-    int64_t weights_pitch;      // from an output channel to the next, in units
+    int64_t channel_space;      // of a tap's packed weights, in units
+    int64_t weights_pitch;      // from an output channel to the next
     int64_t channel_step;       // from a channel of a copied row to the next
     int64_t part_step;          // from the columns of one remainder to those of the next
     int64_t rows, columns;      // of a block, in q
@@ -43,7 +44,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     p->along_taps = w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     const int64_t taps = d->taps * h->taps * w->taps;
     p->in_place = taps == 1 && sizeof(elem) == sizeof(unit) && s->w_reduced == 1;
-    p->weights_pitch = p->in_place ? s->w_lane : taps * p->channels;
+    // Rows of a tile whose distance is near a multiple of 4 KiB would share few sets of the first-level cache.
+    const int64_t distance = (p->phases ? class_taps(w, 0) : taps) * p->channels * 4 % 4096;
+    p->channel_space = p->channels + (p->along_taps || (distance >= 128 && distance <= 4096 - 128) ? 0 : 16);
+    p->weights_pitch = p->in_place ? s->w_lane : taps * p->channel_space;
 
     const int64_t row_count = ceil_div(w->out, w->out_step), height = ceil_div(h->out, h->out_step);
     int64_t low, high;
@@ -92,38 +96,89 @@ typedef struct call {
     elem *out;
     const unit *packed;
     float *biases;
+    int64_t *positions;
     char *workers;
 } call;
 
-// Weights as rows of scalars. They are few, or contiguous and read in place.
-static void pack_rows(const plan *p, const elem *weights, const int64_t *positions, unit *to) {
+// Where the weights of a tap begin in a row of scalars, and how far apart its channels are. Along taps, those of one
+// class of columns lie together, channels outside of them.
+static void place_tap(const plan *p, int64_t position, int64_t tap, int64_t *begin, int64_t *step) {
+    const axis *w = &p->s.axes[2];
+    *begin = position * p->channel_space, *step = 1;
+    if (!p->along_taps)
+        return;
+    const int64_t in_row = position % w->taps, class = p->s.backward ? tap % w->taps % w->classes : 0;
+    const int64_t before = p->s.backward ? taps_before(w, class) : 0;
+    *step = p->s.backward ? class_taps(w, class) : w->taps;
+    *begin = (position - in_row + before) * p->channels + in_row - before;
+}
+
+// One output channel's weights from a tensor whose taps are contiguous, LANES taps at once.
+static void pack_taps(const call *c, const elem *from, unit *to) {
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const int64_t *k = s->problem->taps, taps = k[0] * k[1] * k[2];
+    for (int64_t t = 0; t < taps; t += LANES) {
+        const int64_t count = least(LANES, taps - t);
+        for (int64_t i = 0; i < p->channels; i += LANES) {
+            const int64_t units = least(LANES, p->channels - i);
+            vec v[LANES];
+            UNROLL for (int64_t u = 0; u < LANES; u++) {
+                const int64_t channel = (i + u) * UNIT_CHANNELS;
+                v[u] = u < units ? unit_line(from + channel * s->w_reduced + t, s->w_reduced, s->reduced - channel, 1,
+                                             count)
+                                 : (vec){0};
+            }
+            vec_transpose(v);
+            UNROLL for (int64_t u = 0; u < LANES; u++)
+                if (u < count)
+                    units_store_part(to + c->positions[t + u] * p->channel_space + i, v[u], units);
+        }
+    }
+}
+
+// Weights as rows of scalars, LANES output channels a task: read along whatever is contiguous.
+static void pack_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *p = &c->p;
     const solve *s = &p->s;
     const opwright_problem *problem = s->problem;
     const int64_t *k = problem->taps;
-    for (int64_t row = 0; row < problem->G * s->lanes; row++, to += p->weights_pitch) {
-        const elem *from = weights + row / s->lanes * problem->w_g + row % s->lanes * s->w_lane;
-        for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++) {
-            const elem *tap = from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
-                              t % k[2] * problem->w_k[2];
-            for (int64_t c = 0; c < p->channels; c++) {
-                const elem *at = tap + c * UNIT_CHANNELS * s->w_reduced;
-                int64_t place = positions[t] * p->channels + c;
-                if (p->along_taps) {
-                    // The taps of one class of columns lie together, channels outside of them.
-                    const axis *w = &s->axes[2];
-                    const int64_t in_row = positions[t] % k[2], class = s->backward ? t % k[2] % w->classes : 0;
-                    const int64_t before = s->backward ? taps_before(w, class) : 0;
-                    const int64_t of_class = s->backward ? class_taps(w, class) : k[2];
-                    place = (positions[t] - in_row + before) * p->channels + c * of_class + in_row - before;
-                }
+    const int64_t of_group = ceil_div(s->lanes, LANES), group = task / of_group, lane = task % of_group * LANES;
+    const int64_t rows = least(LANES, s->lanes - lane);
+    const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
+    unit *to = (unit *)c->packed + (group * s->lanes + lane) * p->weights_pitch;
+    const bool taps_first = problem->w_k[2] == 1 && problem->w_k[1] == k[2] && problem->w_k[0] == k[1] * k[2];
+    if (taps_first && !p->along_taps && k[0] * k[1] * k[2] > 1) {
+        for (int64_t row = 0; row < rows; row++)
+            pack_taps(c, from + row * s->w_lane, to + row * p->weights_pitch);
+        return;
+    }
+    for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++) {
+        const elem *tap = from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
+                          t % k[2] * problem->w_k[2];
+        int64_t begin, step;
+        place_tap(p, c->positions[t], t, &begin, &step);
+        if (s->w_lane == 1 && step == 1 && rows > 1) {
+            for (int64_t i = 0; i < p->channels; i += LANES) {
+                const int64_t channel = i * UNIT_CHANNELS, units = least(LANES, p->channels - i);
+                transpose(tap + channel * s->w_reduced, s->w_reduced, s->reduced - channel, 1, rows, to + begin + i,
+                          p->weights_pitch, units);
+            }
+            continue;
+        }
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t i = 0; i < p->channels; i++) {
+                const elem *at = tap + row * s->w_lane + i * UNIT_CHANNELS * s->w_reduced;
+                unit *place = to + row * p->weights_pitch + begin + i * step;
 #if OPWRIGHT_PAIRS
-                const uint32_t odd = 2 * c + 1 < s->reduced ? at[s->w_reduced] : 0;
-                to[place] = (uint32_t)*at | odd << 16;
+                const uint32_t odd = 2 * i + 1 < s->reduced ? at[s->w_reduced] : 0;
+                *place = (uint32_t)*at | odd << 16;
 #else
-                to[place] = elem_get(at);
+                *place = elem_get(at);
 #endif
             }
-        }
     }
 }
 
@@ -246,7 +301,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
             for (int64_t tw = first; tw < last; tw++) {
                 const int64_t column = at_column + tw * w->offset_step;
                 const int64_t at = p->copied ? column % w->in_step * p->part_step + column / w->in_step : column;
-                b->runs[(*count)++] = (run){(tap + tw) * p->channels, line + at, p->channels};
+                b->runs[(*count)++] = (run){(tap + tw) * p->channel_space, line + at, p->channels};
             }
         }
     return p->along_taps ? w->offset_step : p->channel_step;
@@ -285,7 +340,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     o.scalars = c->packed + channel * p->weights_pitch;
     if (p->in_place)
         o.scalars = c->packed + b->group * s->problem->w_g + (channel - b->group * s->lanes) * p->weights_pitch;
-    o.scalar_row = p->phases ? columns->taps * p->channels : p->weights_pitch;
+    o.scalar_row = p->phases ? columns->taps * p->channel_space : p->weights_pitch;
     o.bias = c->biases + channel * LANES;
     const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
     elem *to = out + (q0 * w->out_step + number) * s->out_x[2];
@@ -357,7 +412,9 @@ static void task(const void *context, int64_t task, int64_t worker) {
 
     const int64_t first = b.group * s->lanes;
     elem *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
-    const int64_t limit = b.column1 - b.column0 > 2 * LANES ? MOST_4 : b.column1 - b.column0 > LANES ? MOST_2 : MOST_1;
+    // Phases share long runs whose vectors come from the second-level cache: more rows read them less often.
+    const int64_t wide = b.column1 - b.column0;
+    const int64_t limit = wide > 2 * LANES && !p->phases ? MOST_4 : wide > LANES ? MOST_2 : MOST_1;
     for (int64_t q = b.row0; q < b.row1; q++)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
             const phase rows = phase_of(h, r, s->backward);
@@ -409,14 +466,14 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     plan_of(&c.p, &own, backward);
     const plan *p = &c.p;
     c.biases = scratch;
-    int64_t *positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
-    unit *packed = (unit *)(void *)((char *)positions + p->positions_bytes);
+    c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
+    unit *packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
     c.workers = (char *)packed + p->weights_bytes;
     for (int64_t l = 0; l < own.G * p->s.lanes; l++)
         vec_store(c.biases + l * LANES, vec_splat(bias ? elem_get(bias + l) : 0));
-    list_positions(&p->s, 1, positions);
-    if (!p->in_place)
-        pack_rows(p, weights, positions, packed);
+    list_positions(&p->s, 1, c.positions);
     c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
+    if (!p->in_place)
+        opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);
 }

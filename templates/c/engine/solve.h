@@ -192,6 +192,22 @@ INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int6
 
 INLINE void units_store_part(unit *p, vec v, int64_t count) { vec_store_part((float *)(void *)p, v, count); }
 
+// A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with weights
+// the pixels are lanes. Loops of a known length keep it in registers: 3 times as fast as through memory.
+static void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
+                      unit *to, int64_t pixel, int64_t channel_units) {
+    vec v[LANES];
+    UNROLL for (int64_t i = 0; i < LANES; i++)
+        v[i] = i < channel_units ? unit_line(from + i * UNIT_CHANNELS * channel_step, channel_step,
+                                             channels - i * UNIT_CHANNELS, pixel_step, pixels)
+                                 : (vec){0};
+    vec_transpose(v);
+    UNROLL for (int64_t i = 0; i < LANES; i++)
+        if (i < pixels)
+            channel_units == LANES ? vec_store((float *)(void *)(to + i * pixel), v[i])
+                                   : units_store_part(to + i * pixel, v[i], channel_units);
+}
+
 // Where the packed weights of each tap begin, taps counted as in the tensor: `to` has room for all of them.
 static void list_positions(const solve *s, int64_t step, int64_t *to) {
     const int64_t *k = s->problem->taps;
