@@ -32,17 +32,29 @@ class Isa:
 
 # From the least demanding to the best. OPWRIGHT_ISA names the last row that may be chosen.
 ISAS: tuple[Isa, ...] = (
-    Isa("portable", frozenset("".split()), (), ()),
+    Isa(
+        "portable",
+        frozenset(),
+        (),
+        (),
+    ),
     Isa(
         "avx2",
-        frozenset("cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split()),
+        frozenset(
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave
+            """.split()
+        ),
         ("-march=x86-64-v3",),
         ("f32", "bf16", "f16"),
     ),
     Isa(
         "avx512",
         frozenset(
-            "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw avx512cd avx512dq avx512f avx512vl".split()
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
+            avx512cd avx512dq avx512f avx512vl
+            """.split()
         ),
         ("-march=x86-64-v4", "-mprefer-vector-width=512"),
         ("f32", "bf16", "f16"),
@@ -50,7 +62,10 @@ ISAS: tuple[Isa, ...] = (
     Isa(
         "avx512_bf16",
         frozenset(
-            "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw avx512cd avx512dq avx512f avx512vl avx512_bf16".split()
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
+            avx512cd avx512dq avx512f avx512vl avx512_bf16
+            """.split()
         ),
         ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16"),
         ("bf16",),

@@ -124,7 +124,7 @@ class Operation:
     @cached_property
     def variants(self) -> tuple[VariantInfo, ...]:
         """Every kernel, in the order of dtype row, layouts, group class and instruction set."""
-        classes = [name for name, _ in self.classes] or [None]
+        classes: Sequence[str | None] = [name for name, _ in self.classes] or [None]
         choices = [(label, list(product(*self.layouts.values())), self.isas(label)) for label, _ in self.rows]
         return tuple(
             VariantInfo(self.variant_name(label, words, group, isa.name), self.name, label, words, group, isa.name)
@@ -223,19 +223,18 @@ class Operation:
 
     def cdef(self, isa: _isa.Isa, labels: Sequence[str]) -> str:
         """The C declarations of kernels."""
-        members = "".join(
-            f"    {member.c_type} {member.name}{f'[{member.length}]' if member.length else ''};\n" for member in self.sizes
-        )
+        declared = [f"{m.c_type} {m.name}{f'[{m.length}]' if m.length else ''};" for m in self.sizes]
+        members = "".join(f"    {line}\n" for line in declared)
         sizes = f"opwright_{self.function}_sizes"
         lines = ["typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
         lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n" + (_team.CDEF if isa.fast else ""))
         for variant in self.variants:
             if variant.isa == isa.name and variant.dtype in labels:
                 row = dict(self.rows)[variant.dtype]
-                pointers = "".join(
-                    f"const {C_TYPES[row[info.parameter]]} *{info.name}, " for info in self.inputs if not info.states_shape
-                )
-                head = f"void {variant.name}({pointers}{C_TYPES[row[self.output]]} *{self.output}, const {sizes} *sizes"
+                data = [info for info in self.inputs if not info.states_shape]
+                pointers = [f"const {C_TYPES[row[info.parameter]]} *{info.name}" for info in data]
+                pointers += [f"{C_TYPES[row[self.output]]} *{self.output}", f"const {sizes} *sizes"]
+                head = f"void {variant.name}({', '.join(pointers)}"
                 if isa.fast:
                     lines.append(f"{head}, const opwright_team *team, void *scratch);\n")
                     lines.append(f"int64_t {variant.name}_scratch(const {sizes} *sizes, int64_t workers);\n")

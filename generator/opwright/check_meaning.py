@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from . import expr
-from .expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from .entries import forms
+from .expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from .kernel import kernel, size_fields
 from .model import GroupClass, Op, Tensor
 from .nest import substitute

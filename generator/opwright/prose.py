@@ -84,7 +84,7 @@ def entries_head(op: Op, e: Entries) -> list[str]:
     lines += wrapped(
         f"What is computed stands at the head of c/{op.function}_{e.dtype}.c; sums are made in f32, in an order of the "
         "engine's own, and rounded once. Here a call becomes a problem in normal form, solved for "
-        f"{solved}: engine/problem.h says what its members mean, engine/engine.h what solves it."
+        f"{solved}: engine/problem.h says what its members mean, engine/solves.h what solves it."
     )
     lines += ["", *wrapped(
         "Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one "

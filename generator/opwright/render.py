@@ -188,7 +188,8 @@ def outputs(
         "c/kernels.h.j2", lambda: {"head": head, "units": [make() for make in units]}
     )
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
-    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": [isa.name for isa in ISAS]})
+    isas = [isa.name for isa in ISAS]
+    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": isas})
     for op, made, wrapped in zip(ops, units, wrappers):
         files |= _of_op(op, made, wrapped, library)
     files["PROVENANCE.json"] = Output("", lambda: {"text": _json({op.function: wrapper.provenance(op) for op in ops})})

@@ -1,31 +1,27 @@
-// The three solves of the relation in problem.h, for one dtype and instruction set.
-//
-// Sums are made in float and rounded once, to nearest even, when a cell is stored. What a cell adds, and in which
-// order, follows from the problem alone, never from the number of workers. Terms whose index lies outside its tensor
-// do not exist: what their other factor holds, Inf and NaN included, does not matter. Outputs overlap no input.
-//
-// `scratch` is memory of at least the bytes that the function of the same name tells for team->workers (1 where team
-// is NULL), aligned to 64 bytes; it is not read before it is written. Nothing else is allocated and nothing can fail.
+// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in engine.c.
 
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
 
+#include "lanes.h"
 #include "names.h"
 #include "problem.h"
 
-// small from big; bias has one value per channel of small, or is NULL.
-void OPWRIGHT_NAME(opwright_y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
-                               elem *small, const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(opwright_y_scratch)(const opwright_problem *p, int64_t workers);
+#define over_channels OPWRIGHT_NAME(over_channels)
+#define over_channels_scratch OPWRIGHT_NAME(over_channels_scratch)
+#define over_columns OPWRIGHT_NAME(over_columns)
+#define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
+#define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
 
-// big from small; bias has one value per channel of big, or is NULL.
-void OPWRIGHT_NAME(opwright_x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
-                               elem *big, const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(opwright_x_scratch)(const opwright_problem *p, int64_t workers);
+// y, or with `backward` x, over channel lanes.
+void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                   const elem *bias, elem *out, const opwright_team *team, void *scratch);
+int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
-// weights from both.
-void OPWRIGHT_NAME(opwright_w)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                               const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(opwright_w_scratch)(const opwright_problem *p, int64_t workers);
+// The same over width lanes, for outputs of few channels and for products in a layout with contiguous columns.
+bool over_columns_fits(const opwright_problem *problem, bool backward);
+void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                  const elem *bias, elem *out, const opwright_team *team, void *scratch);
+int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 #endif

@@ -24,8 +24,8 @@ typedef float elem;
 #define OPWRIGHT_PAIR_(a, b) a##_##b
 #define OPWRIGHT_PAIR(a, b) OPWRIGHT_PAIR_(a, b)
 
-// Functions of the engine: OPWRIGHT_NAME(opwright_y) is opwright_y_f32_avx512.
-#define OPWRIGHT_NAME(name) OPWRIGHT_JOIN(name, OPWRIGHT_DTYPE, OPWRIGHT_ISA)
+// Functions of the engine: OPWRIGHT_NAME(y) is opwright_y_f32_avx512.
+#define OPWRIGHT_NAME(name) OPWRIGHT_JOIN(opwright_##name, OPWRIGHT_DTYPE, OPWRIGHT_ISA)
 // Kernels, whose names have the dtype already, and what tells how much scratch memory they need.
 #define OPWRIGHT_KERNEL(name) OPWRIGHT_PAIR(name, OPWRIGHT_ISA)
 #define OPWRIGHT_SCRATCH(name) OPWRIGHT_JOIN(name, OPWRIGHT_ISA, scratch)

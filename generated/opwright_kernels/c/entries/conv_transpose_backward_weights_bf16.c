@@ -6,15 +6,15 @@
 //
 // What is computed stands at the head of c/conv_transpose_backward_weights_bf16.c; sums are made in f32, in an
 // order of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the
-// weights: engine/problem.h says what its members mean, engine/engine.h what solves it.
+// weights: engine/problem.h says what its members mean, engine/solves.h what solves it.
 //
 // Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one
 // combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers.
 
 #include <stddef.h>
 
-#include "engine.h"
 #include "opwright_kernels.h"
+#include "solves.h"
 
 static opwright_problem ncx_iox(const opwright_conv_transpose_backward_weights_sizes *s)
 {
@@ -128,12 +128,12 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_weights_s
         const opwright_conv_transpose_backward_weights_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(opwright_w)(&problem, diff_dst, src, diff_weights, team, scratch); \
+        OPWRIGHT_NAME(w)(&problem, diff_dst, src, diff_weights, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(opwright_w_scratch)(&problem, workers); \
+        return OPWRIGHT_NAME(w_scratch)(&problem, workers); \
     }
 
 KERNEL(conv_transpose_backward_weights_bf16_ncx_iox_dense, ncx_iox)

@@ -6,15 +6,15 @@
 //
 // What is computed stands at the head of c/convolution_backward_data_f16.c; sums are made in f32, in an order of
 // the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the big tensor:
-// engine/problem.h says what its members mean, engine/engine.h what solves it.
+// engine/problem.h says what its members mean, engine/solves.h what solves it.
 //
 // Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one
 // combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers.
 
 #include <stddef.h>
 
-#include "engine.h"
 #include "opwright_kernels.h"
+#include "solves.h"
 
 static opwright_problem ncx_oix(const opwright_convolution_backward_data_sizes *s)
 {
@@ -128,12 +128,12 @@ static opwright_problem nxc_xio(const opwright_convolution_backward_data_sizes *
         const opwright_convolution_backward_data_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(opwright_x)(&problem, diff_dst, weights, NULL, diff_src, team, scratch); \
+        OPWRIGHT_NAME(x)(&problem, diff_dst, weights, NULL, diff_src, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_convolution_backward_data_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(opwright_x_scratch)(&problem, workers); \
+        return OPWRIGHT_NAME(x_scratch)(&problem, workers); \
     }
 
 KERNEL(convolution_backward_data_f16_ncx_oix_dense, ncx_oix)
