@@ -31,6 +31,8 @@ from .tree import exact
 UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
+_FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^KERNEL\((\w+), (\w+)\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,26 @@ def _python(text: str) -> str:
     return ast.dump(tree)
 
 
-def kernels_of(text: str) -> Iterator[tuple[str, str]]:
-    """The kernels in a C file, each with its text."""
-    starts = [*_KERNEL.finditer(text)]
-    ends = [*(start.start() for start in starts[1:]), len(text)]
-    return ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+def kernels_of(op: Op, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of an entry."""
+    entries: dict[str, str] = {}
+    for path, text in files.items():
+        if path.startswith("c/entries/"):
+            entries |= _entries(text)
+        elif path.startswith(f"c/{op.function}_"):
+            starts = [*_KERNEL.finditer(text)]
+            ends = [*(start.start() for start in starts[1:]), len(text)]
+            yield from ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+    for variant in expand(op):
+        if variant.isa.fast:
+            yield variant.name, entries[variant.name.removesuffix(f"_{variant.isa.name}")]
+
+
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    """Each entry of a file: the problem that it makes of a call, and the macro that makes a kernel of that."""
+    forms = {found[1]: found[0] for found in _FORM.finditer(text)}
+    macro = text[text.index("#define KERNEL(") : text.index("\nKERNEL(")]
+    return ((found[1], forms[found[2]] + macro) for found in _ENTRY.finditer(text))
 
 
 def seen(fields: Mapping[str, Field], path: str) -> object:
@@ -142,8 +159,7 @@ class Renderer:
             view = render.unit if unit is None else lambda _: unit
             texts = render.render(Library((op,), dict(pages)), self.templates, self.folder, view, self.env)
             files = {path: text for path, text in texts.items() if path not in UNCOMPARED}
-            bodies = [kernels_of(text) for path, text in files.items() if path.endswith(".c")]
-            self.made[key] = Output(files, {name: body for found in bodies for name, body in found})
+            self.made[key] = Output(files, dict(kernels_of(op, files)))
         return self.made[key]
 
 

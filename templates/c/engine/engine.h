@@ -1,21 +1,11 @@
-// The solves of one dtype and instruction set.
+// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in engine.c.
 
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
 
 #include "lanes.h"
+#include "names.h"
 #include "problem.h"
-
-#if defined(OPWRIGHT_BF16)
-#define OPWRIGHT_DTYPE bf16
-#elif defined(OPWRIGHT_F16)
-#define OPWRIGHT_DTYPE f16
-#else
-#define OPWRIGHT_DTYPE f32
-#endif
-#define OPWRIGHT_JOIN_(name, dtype, isa) opwright_##name##_##dtype##_##isa
-#define OPWRIGHT_JOIN(name, dtype, isa) OPWRIGHT_JOIN_(name, dtype, isa)
-#define OPWRIGHT_NAME(name) OPWRIGHT_JOIN(name, OPWRIGHT_DTYPE, OPWRIGHT_ISA)
 
 #define over_channels OPWRIGHT_NAME(over_channels)
 #define over_channels_scratch OPWRIGHT_NAME(over_channels_scratch)
