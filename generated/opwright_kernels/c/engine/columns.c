@@ -317,13 +317,16 @@ static void finish(const float *from, int64_t pitch, int64_t rows, int64_t colum
                 store_line(to + m * row_step + x * q_step, q_step, vec_load(from + m * pitch + x), count);
             continue;
         }
-        vec v[LANES];
-        UNROLL for (int64_t m = 0; m < LANES; m++)
-            v[m] = m < rows ? vec_load(from + m * pitch + x) : (vec){0};
-        vec_transpose(v);
-        UNROLL for (int64_t i = 0; i < LANES; i++)
-            if (i < count)
-                elem_store_part(to + (x + i) * q_step, v[i], rows);
+        for (int64_t first = 0; first < rows; first += LANES) {
+            const int64_t here = least(LANES, rows - first);
+            vec v[LANES];
+            UNROLL for (int64_t m = 0; m < LANES; m++)
+                v[m] = m < here ? vec_load(from + (first + m) * pitch + x) : (vec){0};
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < count)
+                    elem_store_part(to + (x + i) * q_step + first, v[i], here);
+        }
     }
 }
 
