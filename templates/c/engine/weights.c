@@ -48,7 +48,8 @@ enum {
 typedef struct plan {
     opwright_problem p;
     int64_t step[3], unit[3];      // the input moves step * unit from output to output; taps are at multiples of unit
-    int64_t phases, positions, row;// of the last axis: see pack_rows
+    int64_t phases, positions;     // of the last axis: see pack_rows
+    int64_t odd;                   // positions that follow a phase for the half pair at its end
     int64_t box[4], boxes[4], blocks;
     int64_t depth, height;         // input planes and rows of a box
     int64_t pixels;                // of a box, in the panel
@@ -141,7 +142,7 @@ static plan plan_of(const opwright_problem *problem) {
         room = least(room, ceil_div(each, ceil_div(each, room)));
     }
     for (int i = 3; i >= 0; i--) {
-        l.box[i] = out[i] == 0 ? 1 : even(out[i], room, 1);
+        l.box[i] = out[i] == 0 ? 1 : least(out[i], even(out[i], room, i == 3 ? 2 : 1));
         l.boxes[i] = ceil_div(out[i], l.box[i]);
         room = l.box[i] == out[i] ? most(1, room / most(out[i], 1)) : 1;
     }
@@ -151,10 +152,11 @@ static plan plan_of(const opwright_problem *problem) {
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
     l.phases = least(l.phases, l.box[3]);
-    l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.step[2] + p->taps[2];
-    l.row = l.box[3];
-    l.pixels = l.box[0] * l.box[1] * l.box[2] * l.row;
-    l.runs = l.box[0] * l.box[1] * l.box[2] * l.phases;
+    if (OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2))
+        l.odd = p->taps[2];
+    l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.step[2] + p->taps[2] + l.odd;
+    l.pixels = l.box[0] * l.box[1] * l.box[2] * (l.box[3] + (l.odd ? l.phases : 0));
+    l.runs = l.box[0] * l.box[1] * l.box[2] * l.phases * (l.odd ? 2 : 1);
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
@@ -245,7 +247,25 @@ typedef struct place {
     const elem *big, *small;
     int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
     int64_t at[4], size[4];         // the box: n, then outputs
+    bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
 } place;
+
+// n words, each a pair of bf16: the upper halves of first and second, which were widened. `to` may be first.
+static void make_pairs(float *to, const float *first, const float *second, int64_t n) {
+    int64_t i = 0;
+    for (uvec low, high; i + LANES <= n; i += LANES) {
+        memcpy(&low, first + i, sizeof low);
+        memcpy(&high, second + i, sizeof high);
+        low = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + i, &low, sizeof low);
+    }
+    for (uint32_t low, high; i < n; i++) {
+        memcpy(&low, first + i, sizeof low);
+        memcpy(&high, second + i, sizeof high);
+        low = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + i, &low, sizeof low);
+    }
+}
 
 static void locate(place *o, int64_t block) {
     const plan *l = o->l;
@@ -276,6 +296,21 @@ static bool pads(const place *o) {
             return true;
     }
     return false;
+}
+
+// A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
+// the outputs are odd in number, the taps of the last one follow behind the row, their second halves 0: it must not
+// meet what another output's pair holds there, which may be Inf.
+static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
+    const plan *l = o->l;
+    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->p.taps[2], apart = l->step[2];
+    const int64_t last = (outputs - 1) * apart;
+    if (outputs % 2) {
+        float *half = row + (l->positions - taps) * channels;
+        clear(half, taps * channels);
+        make_pairs(half, row + last * channels, half, taps * channels);
+    }
+    make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
 }
 
 // Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
@@ -310,6 +345,8 @@ static void pack_rows(const place *o, float *rows) {
                                      ih * p->big_x[1] + iw * p->big_x[2],
                                  p->big_c, p->dilation[2] * p->big_x[2], end - first, channels, channels);
                         clear(to + end * channels, (positions - end) * channels);
+                        if (o->pairs)
+                            pair_row(o, r, to, channels);
                     }
                 }
             }
@@ -323,7 +360,11 @@ INLINE int64_t lanes_together(const plan *l, int64_t left) {
     return left == 3 ? 3 : least(left, 2);
 }
 
-// Outputs of a block for `vectors` vectors of channels: [n][depth][height][phase][output][lane].
+// Words of the panel for the outputs of one phase of one row.
+INLINE int64_t panel_pixels(const place *o, int64_t outputs) { return o->pairs ? round_up(outputs, 2) : outputs; }
+
+// Outputs of a block for `vectors` vectors of channels: [n][depth][height][phase][output][lane]. Returns whether one of
+// them is Inf or NaN.
 static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *panel) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
@@ -340,19 +381,33 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                                        (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                     // Rows that follow each other in memory are one.
-                    if (count && l->phases == 1 && next == from + count * p->small_x[2]) {
-                        count += outputs;
-                        continue;
-                    }
-                    if (count)
+                    const bool goes_on = count && l->phases == 1 && at == to + count &&
+                                         next == from + count * p->small_x[2];
+                    if (!goes_on) {
                         special |= pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count,
                                         channels, lanes);
-                    at += count;
-                    from = next, to = at, count = outputs;
+                        from = next, to = at, count = 0;
+                    }
+                    count += outputs;
+                    at += panel_pixels(o, outputs);
+                    clear(panel + (to + count) * lanes, (at - to - count) * lanes);
                 }
-    if (count)
-        special |= pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count, channels, lanes);
+    special |= pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count, channels, lanes);
+    if (o->pairs)
+        for (int64_t i = 0; 2 * i < at; i++)
+            make_pairs(panel + i * lanes, panel + 2 * i * lanes, panel + (2 * i + 1) * lanes, lanes);
     return uvec_any(special);
+}
+
+// Adds a run, to the last one where it goes on there.
+INLINE void add_run(run *runs, int64_t *count, run next, int64_t step) {
+    run *last = runs + *count - 1;
+    if (next.count <= 0)
+        return;
+    if (*count && last->panel + last->count == next.panel && last->row + last->count * step == next.row)
+        last->count += next.count;
+    else
+        runs[(*count)++] = next;
 }
 
 // The runs of one tap row (kd, kh) of a block, in which panel and rows are walked in step. kw < 0: all taps of the row
@@ -360,6 +415,7 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
 static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *runs) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
+    const int64_t each = o->pairs ? 2 : 1, step = each * l->step[2];
     int64_t count = 0, panel = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
@@ -369,26 +425,22 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
                 const int64_t d = od * l->step[0] + kd * p->dilation[0] / l->unit[0];
                 const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
-                const int64_t row = ((n * l->depth + d) * l->height + h) * l->phases * l->positions;
-                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                int64_t row = ((n * l->depth + d) * l->height + h) * l->phases * l->positions;
+                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++, row += l->positions) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                     int64_t first = 0, end = outputs;
                     if (kw >= 0) {
                         int64_t from, to, positions;
                         row_inside(o, r, &from, &to, &positions);
                         first = least(outputs, most(0, up_div(from - kw, l->step[2])));
-                        end = most(first, least(outputs, floor_div(to - 1 - kw, l->step[2]) + 1));
+                        end = least(outputs, floor_div(to - 1 - kw, l->step[2]) + 1);
                     }
-                    if (inside && first < end) {
-                        const run next = {panel + first, row + r * l->positions + first * l->step[2], end - first};
-                        run *last = runs + count - 1;
-                        if (count && last->panel + last->count == next.panel &&
-                            last->row + last->count * l->step[2] == next.row)
-                            last->count += next.count;
-                        else
-                            runs[count++] = next;
+                    if (inside) {
+                        add_run(runs, &count, (run){panel + first, row + first * l->step[2], (end - first) / each}, step);
+                        if (o->pairs && outputs % 2)
+                            add_run(runs, &count, (run){panel + outputs / 2, row + l->positions - l->odd, 1}, step);
                     }
-                    panel += outputs;
+                    panel += panel_pixels(o, outputs) / each;
                 }
             }
     return count;
@@ -404,20 +456,22 @@ typedef struct operands {
     bool first;
 } operands;
 
-#define TILE(MR, NB)                                                                                                   \
-    static void tile_##MR##x##NB(const operands *t) {                                                                  \
+// Panel and rows hold words: floats, or pairs of bf16.
+#define TILE(NAME, WORD, WORDS, ADD, MR, NB)                                                                           \
+    static void NAME##_##MR##x##NB(const operands *t) {                                                                \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) sum[m][v] = (vec){0};                  \
         const int64_t step = t->step;                                                                                  \
         for (int64_t i = 0; i < t->count; i++) {                                                                       \
             const float *panel = t->panel + t->runs[i].panel * (NB * LANES);                                           \
             const float *row = t->row + t->runs[i].row * t->position;                                                  \
-            _Pragma("GCC unroll 4") for (int64_t left = t->runs[i].count; left; left--) {                              \
-                vec b[NB];                                                                                             \
-                UNROLL for (int v = 0; v < NB; v++) b[v] = vec_load(panel + v * LANES);                                \
+            _Pragma("GCC unroll 2") for (int64_t left = t->runs[i].count; left; left--) {                              \
+                WORDS b[NB];                                                                                           \
+                WORD a;                                                                                                \
+                UNROLL for (int v = 0; v < NB; v++) memcpy(b + v, panel + v * LANES, sizeof *b);                       \
                 UNROLL for (int m = 0; m < MR; m++) {                                                                  \
-                    const vec a = vec_splat(row[m]);                                                                   \
-                    UNROLL for (int v = 0; v < NB; v++) sum[m][v] += a * b[v];                                         \
+                    memcpy(&a, row + m, sizeof a);                                                                     \
+                    UNROLL for (int v = 0; v < NB; v++) sum[m][v] = ADD(sum[m][v], a - (WORDS){0}, b[v]);              \
                 }                                                                                                      \
                 UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) PIN(sum[m][v]);                \
                 panel += NB * LANES, row += step;                                                                      \
@@ -428,16 +482,26 @@ typedef struct operands {
             vec_store(to, t->first ? sum[m][v] : vec_load(to) + sum[m][v]);                                            \
         }                                                                                                              \
     }
-TILES(TILE)
-
 typedef void tile(const operands *);
-#define ENTRY(MR, NB) [NB][MR] = tile_##MR##x##NB,
-static tile *const tiles[5][MOST_ROWS + 1] = {TILES(ENTRY)};
+
+#define ADD_FLOATS(sum, a, b) ((sum) + (a) * (b))
+#define FLOAT_TILE(MR, NB) TILE(floats, float, vec, ADD_FLOATS, MR, NB)
+#define FLOAT_ENTRY(MR, NB) [NB][MR] = floats_##MR##x##NB,
+#if OPWRIGHT_PAIRS
+#define PAIR_TILE(MR, NB) TILE(pairs, uint32_t, uvec, dot_pairs, MR, NB)
+#define PAIR_ENTRY(MR, NB) [NB][MR] = pairs_##MR##x##NB,
+FEW_TILES(FLOAT_TILE)
+TILES(PAIR_TILE)
+static tile *const tiles[2][MOST_VECTORS + 1][MOST_ROWS + 1] = {{FEW_TILES(FLOAT_ENTRY)}, {TILES(PAIR_ENTRY)}};
+#else
+TILES(FLOAT_TILE)
+static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
+#endif
 
 // Rows of the next tile: as even as there are tiles for.
-INLINE int64_t rows_together(int64_t vectors, int64_t left) {
-    int64_t rows = ceil_div(left, ceil_div(left, most_rows[vectors]));
-    while (!tiles[vectors][rows])
+INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
+    int64_t rows = ceil_div(left, ceil_div(left, most_));
+    while (!table[rows])
         rows--;
     return rows;
 }
@@ -449,6 +513,7 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
     const int64_t groups = special ? p->taps[2] : 1; // taps walked one by one
+    tile *const *table = tiles[o->pairs][vectors];
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
             for (int64_t kw = 0; kw < groups; kw++) {
@@ -460,12 +525,13 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                     const int64_t start = (kd * p->taps[1] + kh) * p->taps[2] * (o->b1 - o->b0) + p->taps[2] * b;
                     const int64_t from = special ? kw * channels : 0;
                     const int64_t to = special ? from + channels : p->taps[2] * channels;
-                    operands t = {runs, count, panel, 0, channels, channels * l->step[2], 0, vectors * LANES, first};
+                    operands t = {runs, count, panel, 0, channels, channels * l->step[2] * (o->pairs ? 2 : 1),
+                                  0, vectors * LANES, first};
                     for (int64_t m = from, together; m < to; m += together) {
-                        together = rows_together(vectors, to - m);
+                        together = rows_together(table, most_rows[vectors], to - m);
                         t.row = rows + b * cells + m;
                         t.dw = dw + (start + m) * t.pitch;
-                        tiles[vectors][together](&t);
+                        table[together](&t);
                     }
                 }
             }
@@ -575,13 +641,21 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     const int64_t end = l->blocks * (chunk + 1) / l->chunks;
     for (int64_t block = begin; block < end; block++) {
         locate(&o, block);
-        pack_rows(&o, rows);
         const bool padded = pads(&o);
+        int packed = -1; // rows as pairs: neither yet
         for (int64_t v = o.a0, together; v < o.a1; v += together) {
             together = lanes_together(l, o.a1 - v);
             float *panel = panels + l->pixels * (v - o.a0) * LANES;
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
+            o.pairs = OPWRIGHT_PAIRS;
             const bool special = pack_panel(&o, v, together, panel) && padded;
+            if (special && o.pairs) {
+                o.pairs = false;
+                pack_panel(&o, v, together, panel);
+            }
+            if (packed != o.pairs)
+                pack_rows(&o, rows);
+            packed = o.pairs;
             multiply(&o, together, panel, rows, special, runs, to, block == begin);
             if (l->chunks == 1 && block + 1 == end)
                 finish(&o, v, together, to, c->weights + group * l->p.w_g);
