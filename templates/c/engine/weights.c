@@ -20,28 +20,17 @@
 // Which sums are formed depends on the problem only: no result depends on the number of workers. Chunks are summed in
 // their order.
 
-#include "lanes.h"
-#include "problem.h"
+#include "engine.h"
 #include "weights_tiles.h"
-
-#define PASTE_(a, b, c) opwright_##a##_##b##_##c
-#define PASTE(a, b, c) PASTE_(a, b, c)
-#if defined(OPWRIGHT_BF16)
-#define OPWRIGHT_DTYPE bf16
-#elif defined(OPWRIGHT_F16)
-#define OPWRIGHT_DTYPE f16
-#else
-#define OPWRIGHT_DTYPE f32
-#endif
-#define OPWRIGHT_NAME(x) PASTE(x, OPWRIGHT_DTYPE, OPWRIGHT_ISA)
 
 // Bounds, in elements unless said.
 enum {
     BLOCK = 96 * 1024,   // rows and panels of one block: with them in L2, dw streams past
     CHANNELS = 64,       // neighbours in the row scratch: a longer pitch would put all pixels into few sets of L1
+    PART = 256,          // channels of a task
+    PART_DW = 256 * 1024,
     CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
     CHUNKS = 16,
-    TASKS = 16,
     TASK_MADDS = 1 << 21,
 };
 
@@ -53,14 +42,17 @@ typedef struct plan {
     int64_t box[4], boxes[4], blocks;
     int64_t depth, height;         // input planes and rows of a box
     int64_t pixels;                // of a box, in the panel
-    int64_t vectors;               // ceil(A / LANES)
+    int64_t vectors, together;     // ceil(A / LANES), and how many of them go together
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
+    bool small_stays, big_stays;   // used where it is, not packed
     int64_t floats[3], runs;       // scratch of a worker
 } plan;
 
+// A stretch of outputs: where it begins in the panel and in the rows, in pixels of the one and positions of the other;
+// in elements where they are not packed.
 typedef struct run {
     int64_t panel, row, count;
 } run;
@@ -103,7 +95,13 @@ static opwright_problem folded(opwright_problem p) {
     return p;
 }
 
-static plan plan_of(const opwright_problem *problem) {
+// Whether no tap of an output in the last axis lies outside the input.
+static bool unpadded(const opwright_problem *p) {
+    return p->pad[2] <= 0 &&
+           (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
+}
+
+static plan plan_of(const opwright_problem *problem, int64_t workers) {
     plan l = {.p = folded(*problem)};
     const opwright_problem *p = &l.p;
     const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
@@ -113,29 +111,24 @@ static plan plan_of(const opwright_problem *problem) {
     }
     l.phases = p->dilation[2] / l.unit[2];
     l.vectors = ceil_div(p->A, LANES);
+    l.together = least(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * least(CHANNELS, p->B) <= most_rows[4] ? 4 : 2);
     const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
+    const bool plain = sizeof(elem) == sizeof(float) && unpadded(p);
+    l.small_stays = plain && p->small_c == 1 && p->A % LANES == 0;
 
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
     l.chunks = 1;
-    l.a_part = even(l.vectors, 256 / LANES, 1);
-    l.b_part = even(p->B, 256, LANES);
+    l.a_part = round_up(even(l.vectors, PART / LANES, 1), l.together);
+    l.b_part = even(p->B, PART, LANES);
     if (dw * p->G <= CHUNK_DW) {
-        l.chunks = most(1, least(least(CHUNKS, CHUNKS_DW / most(1, dw * p->G)), least(pixels / 256, p->G * madds / TASK_MADDS)));
+        const int64_t fit = CHUNKS_DW / most(1, dw * p->G), worth = least(pixels / 256, p->G * madds / TASK_MADDS);
+        l.chunks = most(1, least(least(CHUNKS, fit), worth));
         l.a_part = l.vectors, l.b_part = p->B;
     }
-    if (l.chunks == 1)
-        while (p->G * ceil_div(l.vectors, l.a_part) * ceil_div(p->B, l.b_part) < TASKS &&
-               taps * l.a_part * LANES * l.b_part * pixels > 2 * TASK_MADDS && (l.a_part > 2 || l.b_part >= 2 * LANES)) {
-            if (l.a_part * LANES >= l.b_part || l.b_part < 2 * LANES)
-                l.a_part = ceil_div(l.a_part, 2);
-            else
-                l.b_part = round_up(ceil_div(l.b_part, 2), LANES);
-        }
-    l.a_part = most(l.a_part, 1), l.b_part = most(least(l.b_part, p->B), 1);
-    l.a_parts = ceil_div(l.vectors, l.a_part), l.b_parts = ceil_div(p->B, l.b_part);
 
-    // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one.
+    // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one. It decides
+    // the order of the sums, so it must not depend on the number of workers.
     int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.step[2]));
     if (l.chunks > 1) {
         const int64_t each = ceil_div(pixels, l.chunks);
@@ -149,6 +142,29 @@ static plan plan_of(const opwright_problem *problem) {
     l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
     l.chunks = most(1, least(l.chunks, l.blocks));
     l.in_one = l.blocks == 1;
+
+    // Splitting small's channels packs big once more, and the other way round.
+    while (l.chunks == 1) {
+        const int64_t a_parts = ceil_div(l.vectors, l.a_part), b_parts = ceil_div(p->B, l.b_part);
+        const bool spread = workers == 1 || p->G * a_parts * b_parts >= 2 * workers ||
+                            taps * l.a_part * LANES * l.b_part * pixels < TASK_MADDS;
+        if (spread && (l.in_one || taps * l.a_part * LANES * l.b_part <= PART_DW))
+            break;
+        const bool can_a = l.a_part > l.together, can_b = l.b_part > LANES;
+        if (can_a && (!can_b || p->B * l.step[2] * a_parts <= p->A * b_parts))
+            l.a_part = round_up(ceil_div(l.a_part, 2), l.together);
+        else if (can_b)
+            l.b_part = round_up(ceil_div(l.b_part, 2), LANES);
+        else
+            break;
+    }
+    l.a_part = most(l.a_part, 1), l.b_part = most(least(l.b_part, p->B), 1);
+    l.a_parts = ceil_div(l.vectors, l.a_part), l.b_parts = ceil_div(p->B, l.b_part);
+    // Tiles go from a tap's channels to the next tap's.
+    const bool joined =
+        p->taps[2] == 1 || (p->dilation[2] == 1 && p->big_x[2] == l.b_part && l.b_part <= CHANNELS);
+    l.big_stays = plain && p->big_c == 1 && l.phases == 1 && joined;
+
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
     l.phases = least(l.phases, l.box[3]);
@@ -160,19 +176,22 @@ static plan plan_of(const opwright_problem *problem) {
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
-    l.floats[1] = round_up(l.pixels * l.a_part * LANES, 16);
-    l.floats[2] = l.chunks > 1 ? 0 : round_up(l.in_one ? taps * l.b_part * least(l.a_part, 4) * LANES : l.dw, 16);
+    if (!l.big_stays)
+        l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
+    if (!l.small_stays)
+        l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
+    if (l.chunks == 1)
+        l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
     return l;
 }
 
-// LANES elements `distance` apart, the first n of them.
-INLINE vec load_apart(const elem *from, int64_t distance, int64_t n) {
-    if (distance == 1)
-        return n == LANES ? elem_load(from) : elem_load_part(from, n);
+// LANES elements `apart`, the first n of them.
+INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
+    if (apart == 1)
+        return elem_load_part(from, n);
     elem some[LANES] = {0};
     for (int64_t i = 0; i < n; i++)
-        some[i] = from[i * distance];
+        some[i] = from[i * apart];
     return elem_load(some);
 }
 
@@ -183,22 +202,25 @@ INLINE void put(float *to, vec v, int64_t n) {
         vec_store_part(to, v, n);
 }
 
+// Remembers in which lanes an Inf or NaN was met.
+INLINE void look(vec *special, vec v) { *special += v * 0; }
+
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
-// LANES unless it is `channels`. Returns the lanes that met Inf or NaN.
-static uvec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
-                 int64_t channels, int64_t fill) {
-    uvec special = {0};
+// LANES unless it is `channels`. Returns NaN in the lanes that met Inf or NaN.
+static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
+                int64_t channels, int64_t fill) {
+    vec special = {0};
     if (c == 1 && x == channels && pitch == channels) {
         const int64_t all = count * channels;
         int64_t i = 0;
         for (; i + LANES <= all; i += LANES) {
             const vec v = elem_load(from + i);
-            special |= vec_special(v);
+            look(&special, v);
             vec_store(to + i, v);
         }
         if (i < all) {
             const vec v = elem_load_part(from + i, all - i);
-            special |= vec_special(v);
+            look(&special, v);
             vec_store_part(to + i, v, all - i);
         }
     } else if (c == 1) {
@@ -206,12 +228,12 @@ static uvec pack(float *restrict to, int64_t pitch, const elem *restrict from, i
             int64_t i = 0;
             for (; i + LANES <= channels; i += LANES) {
                 const vec v = elem_load(from + i);
-                special |= vec_special(v);
+                look(&special, v);
                 vec_store(to + i, v);
             }
             if (i < channels) {
                 const vec v = elem_load_part(from + i, channels - i);
-                special |= vec_special(v);
+                look(&special, v);
                 put(to + i, v, least(LANES, fill - i));
                 i += LANES;
             }
@@ -223,16 +245,26 @@ static uvec pack(float *restrict to, int64_t pitch, const elem *restrict from, i
             const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
             for (int64_t pixel = 0; pixel < count; pixel += LANES) {
                 const int64_t n = least(LANES, count - pixel);
+                const elem *first = from + i * c + pixel * x;
+                float *out = to + pixel * pitch + i;
                 vec v[LANES];
-                for (int64_t row = 0; row < LANES; row++) {
-                    v[row] = (vec){0};
-                    if (row < rows)
-                        v[row] = load_apart(from + (i + row) * c + pixel * x, x, n);
-                    special |= vec_special(v[row]);
+                if (rows == LANES && x == 1 && n == LANES) {
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load(first + row * c);
+                } else if (rows == LANES && x == 1) {
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load_part(first + row * c, n);
+                } else {
+                    for (int64_t row = 0; row < LANES; row++)
+                        v[row] = row < rows ? load_apart(first + row * c, x, n) : (vec){0};
                 }
+                UNROLL for (int row = 0; row < LANES; row++) look(&special, v[row]);
                 vec_transpose(v);
-                for (int64_t j = 0; j < n; j++)
-                    put(to + (pixel + j) * pitch + i, v[j], lanes);
+                if (lanes == LANES && n == LANES) {
+                    UNROLL for (int j = 0; j < LANES; j++) vec_store(out + j * pitch, v[j]);
+                } else if (lanes == LANES) {
+                    UNROLL for (int j = 0; j < LANES; j++) if (j < n) vec_store(out + j * pitch, v[j]);
+                } else {
+                    UNROLL for (int j = 0; j < LANES; j++) if (j < n) vec_store_part(out + j * pitch, v[j], lanes);
+                }
             }
         }
     }
@@ -353,13 +385,6 @@ static void pack_rows(const place *o, float *rows) {
     }
 }
 
-// How many vectors of lanes go together, of those that are left.
-INLINE int64_t lanes_together(const plan *l, int64_t left) {
-    if (l->p.taps[2] * least(CHANNELS, l->b_part) <= most_rows[4] && left >= 4)
-        return 4;
-    return left == 3 ? 3 : least(left, 2);
-}
-
 // Words of the panel for the outputs of one phase of one row.
 INLINE int64_t panel_pixels(const place *o, int64_t outputs) { return o->pairs ? round_up(outputs, 2) : outputs; }
 
@@ -369,7 +394,7 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t lanes = vectors * LANES, channels = least(lanes, p->A - vector * LANES);
-    uvec special = {0};
+    vec special = {0};
     const elem *from = 0;
     int64_t to = 0, count = 0, at = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
@@ -384,7 +409,7 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                     const bool goes_on = count && l->phases == 1 && at == to + count &&
                                          next == from + count * p->small_x[2];
                     if (!goes_on) {
-                        special |= pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count,
+                        special += pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count,
                                         channels, lanes);
                         from = next, to = at, count = 0;
                     }
@@ -392,19 +417,20 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                     at += panel_pixels(o, outputs);
                     clear(panel + (to + count) * lanes, (at - to - count) * lanes);
                 }
-    special |= pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count, channels, lanes);
+    special += pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count, channels, lanes);
     if (o->pairs)
         for (int64_t i = 0; 2 * i < at; i++)
             make_pairs(panel + i * lanes, panel + 2 * i * lanes, panel + (2 * i + 1) * lanes, lanes);
-    return uvec_any(special);
+    return uvec_any((uvec)(special != special));
 }
 
 // Adds a run, to the last one where it goes on there.
-INLINE void add_run(run *runs, int64_t *count, run next, int64_t step) {
+INLINE void add_run(run *runs, int64_t *count, run next, int64_t panel_step, int64_t row_step) {
     run *last = runs + *count - 1;
     if (next.count <= 0)
         return;
-    if (*count && last->panel + last->count == next.panel && last->row + last->count * step == next.row)
+    if (*count && last->panel + last->count * panel_step == next.panel &&
+        last->row + last->count * row_step == next.row)
         last->count += next.count;
     else
         runs[(*count)++] = next;
@@ -415,8 +441,10 @@ INLINE void add_run(run *runs, int64_t *count, run next, int64_t step) {
 static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *runs) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
-    const int64_t each = o->pairs ? 2 : 1, step = each * l->step[2];
-    int64_t count = 0, panel = 0;
+    const int64_t each = o->pairs ? 2 : 1;
+    const int64_t panel_step = l->small_stays ? l->phases * p->small_x[2] : 1;
+    const int64_t row_step = l->big_stays ? p->stride[2] * p->big_x[2] : each * l->step[2];
+    int64_t count = 0, pixels = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
             for (int64_t oh = 0; oh < o->size[2]; oh++) {
@@ -425,9 +453,18 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
                 const int64_t d = od * l->step[0] + kd * p->dilation[0] / l->unit[0];
                 const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
-                int64_t row = ((n * l->depth + d) * l->height + h) * l->phases * l->positions;
-                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++, row += l->positions) {
+                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    const int64_t row =
+                        l->big_stays
+                            ? (o->at[0] + n) * p->big_n + id * p->big_x[0] + ih * p->big_x[1] +
+                                  (o->at[3] * p->stride[2] - p->pad[2]) * p->big_x[2]
+                            : (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
+                    const int64_t panel = l->small_stays ? (o->at[0] + n) * p->small_n +
+                                                               (o->at[1] + od) * p->small_x[0] +
+                                                               (o->at[2] + oh) * p->small_x[1] +
+                                                               (o->at[3] + r) * p->small_x[2]
+                                                         : pixels;
                     int64_t first = 0, end = outputs;
                     if (kw >= 0) {
                         int64_t from, to, positions;
@@ -436,11 +473,13 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                         end = least(outputs, floor_div(to - 1 - kw, l->step[2]) + 1);
                     }
                     if (inside) {
-                        add_run(runs, &count, (run){panel + first, row + first * l->step[2], (end - first) / each}, step);
+                        const run next = {panel + first, row + first * l->step[2], (end - first) / each};
+                        add_run(runs, &count, next, panel_step, row_step);
                         if (o->pairs && outputs % 2)
-                            add_run(runs, &count, (run){panel + outputs / 2, row + l->positions - l->odd, 1}, step);
+                            add_run(runs, &count, (run){panel + outputs / 2, row + l->positions - l->odd, 1},
+                                    panel_step, row_step);
                     }
-                    panel += panel_pixels(o, outputs) / each;
+                    pixels += panel_pixels(o, outputs) / each;
                 }
             }
     return count;
@@ -450,7 +489,8 @@ typedef struct operands {
     const run *runs;
     int64_t count;
     const float *panel, *row;
-    int64_t position, step; // floats from position to position, from output to output in the rows
+    int64_t panel_scale, row_scale; // floats: of what runs count in
+    int64_t panel_step, row_step;   // from output to output
     float *dw;
     int64_t pitch;
     bool first;
@@ -461,10 +501,10 @@ typedef struct operands {
     static void NAME##_##MR##x##NB(const operands *t) {                                                                \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) sum[m][v] = (vec){0};                  \
-        const int64_t step = t->step;                                                                                  \
+        const int64_t panel_step = t->panel_step, row_step = t->row_step;                                              \
         for (int64_t i = 0; i < t->count; i++) {                                                                       \
-            const float *panel = t->panel + t->runs[i].panel * (NB * LANES);                                           \
-            const float *row = t->row + t->runs[i].row * t->position;                                                  \
+            const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
+            const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
             _Pragma("GCC unroll 2") for (int64_t left = t->runs[i].count; left; left--) {                              \
                 WORDS b[NB];                                                                                           \
                 WORD a;                                                                                                \
@@ -474,7 +514,7 @@ typedef struct operands {
                     UNROLL for (int v = 0; v < NB; v++) sum[m][v] = ADD(sum[m][v], a - (WORDS){0}, b[v]);              \
                 }                                                                                                      \
                 UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) PIN(sum[m][v]);                \
-                panel += NB * LANES, row += step;                                                                      \
+                panel += panel_step, row += row_step;                                                                  \
             }                                                                                                          \
         }                                                                                                              \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) {                                      \
@@ -525,11 +565,15 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                     const int64_t start = (kd * p->taps[1] + kh) * p->taps[2] * (o->b1 - o->b0) + p->taps[2] * b;
                     const int64_t from = special ? kw * channels : 0;
                     const int64_t to = special ? from + channels : p->taps[2] * channels;
-                    operands t = {runs, count, panel, 0, channels, channels * l->step[2] * (o->pairs ? 2 : 1),
-                                  0, vectors * LANES, first};
+                    operands t = {runs, count, panel, 0, vectors * LANES, channels, vectors * LANES,
+                                  channels * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
+                    if (l->small_stays)
+                        t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
+                    if (l->big_stays)
+                        t.row_scale = 1, t.row_step = p->stride[2] * p->big_x[2];
                     for (int64_t m = from, together; m < to; m += together) {
                         together = rows_together(table, most_rows[vectors], to - m);
-                        t.row = rows + b * cells + m;
+                        t.row = rows + b * (l->big_stays ? 1 : cells) + m;
                         t.dw = dw + (start + m) * t.pitch;
                         table[together](&t);
                     }
@@ -630,8 +674,8 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *l = c->l;
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
-    float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panels = rows + l->floats[0];
-    float *dw = panels + l->floats[1];
+    float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panel = rows + l->floats[0];
+    float *dw = panel + l->floats[1];
     run *runs = (run *)(dw + l->floats[2]);
     if (l->chunks > 1)
         dw = c->dw + task * l->dw;
@@ -644,19 +688,23 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         const bool padded = pads(&o);
         int packed = -1; // rows as pairs: neither yet
         for (int64_t v = o.a0, together; v < o.a1; v += together) {
-            together = lanes_together(l, o.a1 - v);
-            float *panel = panels + l->pixels * (v - o.a0) * LANES;
+            together = least(l->together, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
+            bool special = false;
             o.pairs = OPWRIGHT_PAIRS;
-            const bool special = pack_panel(&o, v, together, panel) && padded;
-            if (special && o.pairs) {
-                o.pairs = false;
-                pack_panel(&o, v, together, panel);
+            if (!l->small_stays) {
+                special = pack_panel(&o, v, together, panel) && padded;
+                if (special && o.pairs) {
+                    o.pairs = false;
+                    pack_panel(&o, v, together, panel);
+                }
             }
-            if (packed != o.pairs)
+            if (!l->big_stays && packed != o.pairs)
                 pack_rows(&o, rows);
             packed = o.pairs;
-            multiply(&o, together, panel, rows, special, runs, to, block == begin);
+            multiply(&o, together, l->small_stays ? (const float *)(const void *)(o.small + v * LANES) : panel,
+                     l->big_stays ? (const float *)(const void *)(o.big + o.b0) : rows, special, runs, to,
+                     block == begin);
             if (l->chunks == 1 && block + 1 == end)
                 finish(&o, v, together, to, c->weights + group * l->p.w_g);
         }
@@ -679,20 +727,20 @@ static void combine(const void *context, int64_t task, int64_t worker) {
         vec_store(dw + i, sum);
     }
     for (int64_t v = o.a0, together; v < o.a1; v += together) {
-        together = lanes_together(l, o.a1 - v);
+        together = least(l->together, o.a1 - v);
         finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->p.w_g);
     }
 }
 
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t workers) {
-    const plan l = plan_of(p);
+    const plan l = plan_of(p, workers);
     return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
 }
 
 void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch) {
-    const plan l = plan_of(p);
     const int64_t workers = team ? team->workers : 1;
+    const plan l = plan_of(p, workers);
     if (p->G * p->A * p->B == 0)
         return;
     call c = {&l, big, small, weights, scratch, (float *)((char *)scratch + workers * worker_bytes(&l))};
