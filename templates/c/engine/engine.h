@@ -24,4 +24,9 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
                   const elem *bias, elem *out, const opwright_team *team, void *scratch);
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
+// w.
+void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
+                            const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
+
 #endif
