@@ -12,6 +12,17 @@
 #define over_columns OPWRIGHT_NAME(over_columns)
 #define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
 #define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
+#define plain OPWRIGHT_NAME(plain)
+#define plain_fits OPWRIGHT_NAME(plain_fits)
+
+// Which of the three tensors of a problem is found.
+typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
+
+// Any solve, slowly and without scratch, for problems that are empty or nearly all padding. `first` is big, for x small;
+// `second` the weights, for w small.
+bool plain_fits(const opwright_problem *problem);
+void plain(const opwright_problem *problem, opwright_solve solve, const elem *first, const elem *second,
+           const elem *bias, elem *out, const opwright_team *team);
 
 // y, or with `backward` x, over channel lanes.
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,

@@ -3,18 +3,36 @@
 #include "engine.h"
 #include "solves.h"
 
+// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next.
+static opwright_problem tamed(const opwright_problem *problem) {
+    opwright_problem p = *problem;
+    for (int i = 0; i < 3; i++) {
+        if (p.small[i] == 1)
+            p.stride[i] = 1;
+        if (p.taps[i] == 1)
+            p.dilation[i] = 1;
+    }
+    return p;
+}
+
 static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                        const elem *bias, elem *out, const opwright_team *team, void *scratch) {
-    if (over_columns_fits(problem, backward))
-        over_columns(problem, backward, in, weights, bias, out, team, scratch);
+    const opwright_problem p = tamed(problem);
+    if (plain_fits(&p))
+        plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
+    else if (over_columns_fits(&p, backward))
+        over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
-        over_channels(problem, backward, in, weights, bias, out, team, scratch);
+        over_channels(&p, backward, in, weights, bias, out, team, scratch);
 }
 
 static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
-    if (over_columns_fits(problem, backward))
-        return over_columns_scratch(problem, backward, workers);
-    return over_channels_scratch(problem, backward, workers);
+    const opwright_problem p = tamed(problem);
+    if (plain_fits(&p))
+        return 0;
+    if (over_columns_fits(&p, backward))
+        return over_columns_scratch(&p, backward, workers);
+    return over_channels_scratch(&p, backward, workers);
 }
 
 void OPWRIGHT_NAME(y)(const opwright_problem *problem, const elem *big, const elem *weights, const elem *bias,
@@ -29,7 +47,11 @@ void OPWRIGHT_NAME(x)(const opwright_problem *problem, const elem *small, const 
 
 void OPWRIGHT_NAME(w)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
                       const opwright_team *team, void *scratch) {
-    OPWRIGHT_NAME(weights)(problem, big, small, weights, team, scratch);
+    const opwright_problem p = tamed(problem);
+    if (plain_fits(&p))
+        plain(&p, OPWRIGHT_W, big, small, NULL, weights, team);
+    else
+        OPWRIGHT_NAME(weights)(&p, big, small, weights, team, scratch);
 }
 
 int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *problem, int64_t workers) {
@@ -41,5 +63,6 @@ int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *problem, int64_t worker
 }
 
 int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *problem, int64_t workers) {
-    return OPWRIGHT_NAME(weights_scratch)(problem, workers);
+    const opwright_problem p = tamed(problem);
+    return plain_fits(&p) ? 0 : OPWRIGHT_NAME(weights_scratch)(&p, workers);
 }
