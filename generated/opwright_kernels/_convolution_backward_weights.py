@@ -218,16 +218,16 @@ CDEF = """\
 typedef uint16_t opwright_bf16;
 typedef uint16_t opwright_f16;
 typedef struct opwright_convolution_backward_weights_sizes {
-    int64_t N; // batch
-    int64_t IC; // in_channels
-    int64_t OC; // out_channels
-    int64_t I[3]; // src_spatial
-    int64_t O[3]; // dst_spatial
-    int64_t K[3]; // kernel_spatial
-    int64_t D[3]; // dilations
-    int64_t G; // groups
-    int64_t PB[3]; // pad_begin
-    int64_t S[3]; // strides
+    int64_t N;
+    int64_t IC;
+    int64_t OC;
+    int64_t I[3];
+    int64_t O[3];
+    int64_t K[3];
+    int64_t D[3];
+    int64_t G;
+    int64_t PB[3];
+    int64_t S[3];
 } opwright_convolution_backward_weights_sizes;
 
 void convolution_backward_weights_f32_ncx_oix_dense_portable(

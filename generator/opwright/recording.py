@@ -2,7 +2,8 @@
 
 In: an operation, or a whole library. Out: an equal tree of stand-ins and the set of the paths that were read of it,
 such as `attributes.strides.min`. What was not read cannot have moved what was made meanwhile; the reverse does not
-hold, for a field may be read and decide nothing.
+hold, for a field may be read and decide nothing. What several readers share is remembered with `kept`: whoever asks
+again has read the same.
 
 A path that ends in `.at` stands for the place in the file. The path of a list or a mapping itself (`attributes`)
 stands for which entries it has, and in which order. The stand-ins are of subclasses of the model's classes and take
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .schema import Assignment, Located, Node, Spelled
 from .source import Mark
 
 T = TypeVar("T")
+P = ParamSpec("P")
+N = TypeVar("N", bound=Node)
 # What an entry of a list is called by: the first of these that it has; else its number.
 LABELS = ("name", "id", "op", "value")
 NAMES = (*LABELS, "symbol")
@@ -32,11 +35,36 @@ def record(root: T) -> tuple[T, set[str]]:
     return _standin(root, "", reads), reads
 
 
+def kept(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
+    """Remember what a function makes of a node, with the node; asked again, it has read the same fields."""
+
+    @functools.wraps(make)
+    def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:
+        attributes = vars(node)
+        made = attributes.setdefault("_kept", {})
+        reads: set[str] = attributes.get("_reads", set())
+        key = (make, *arguments, *options.items())
+        if key not in made:
+            before = {*reads}
+            reads.clear()
+            try:
+                value = make(node, *arguments, **options)
+                made[key] = value, frozenset(reads)
+            finally:
+                reads |= before
+        value, read = made[key]
+        reads |= read
+        return value
+
+    return get
+
+
 def _standin(value: Any, path: str, reads: set[str]) -> Any:
     if dataclasses.is_dataclass(value) and (isinstance(value, Node) or not path):
         cls: type = type(value)
         made: Any = object.__new__(_recording(cls))
-        inner = {name: _standin(entry, _join(path, name), reads) for name, entry in vars(value).items()}
+        names = [field.name for field in dataclasses.fields(value)]
+        inner = {name: _standin(getattr(value, name), _join(path, name), reads) for name in names}
         made.__dict__.update(inner, _path=path, _reads=reads)
         return made
     if isinstance(value, dict):
@@ -64,7 +92,17 @@ def _recording(cls: type) -> type:
             plain(self, "_reads").add(_join(plain(self, "_path"), name))
         return value
 
-    return type(cls.__name__, (cls,), {"__getattribute__": get, "__doc__": cls.__doc__})
+    return type(cls.__name__, (cls,), {"__getattribute__": get, "__doc__": cls.__doc__, "_plain": cls})
+
+
+def plain(cls: type) -> type:
+    """The class of the model that a stand-in's class stands for; any other class itself."""
+    found: type = vars(cls).get("_plain", cls)
+    return found
+
+
+class Prose(str):
+    """A text of a view that stands in comments and docstrings only: where it changes, no token of code does."""
 
 
 class _Entries(dict[str, Any]):

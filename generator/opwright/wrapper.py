@@ -17,6 +17,7 @@ from .model import Attribute, Let, Op, Tensor
 from .nest import ABSENT
 from .plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan, spatial, symbol_kinds, symbol_of
 from .printing import python
+from .recording import kept
 from .source import Mark
 
 NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
@@ -278,6 +279,7 @@ class _Writer:
         )
 
 
+@kept
 def wrapper(op: Op) -> Wrapper:
     """The view of an operation's Python module."""
     writer = _Writer(op)

@@ -1,0 +1,118 @@
+"""What one output is made from: the fields that were read for it, and what its template took of its view.
+
+In: an output of a library of stand-ins (recording.py), or of another library. Out: a Footprint, and for any view the
+`Taken`: the values that such a template would print of it, without a template. Text of the class Prose reaches no
+token of code and is left out there; on a page every text counts. No kind of view is known here by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .recording import Prose, plain
+from .render import Output, environment, tidy
+
+Attributes = Mapping[type, frozenset[str]]
+
+
+class Watching(jinja2.Environment):
+    """An environment that notes which attributes of which classes its templates take."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.noted: set[tuple[type, str]] = set()
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        self.noted.add((obj.__class__, attribute))
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(argument, str):  # what filters such as `map(attribute=)` ask for
+            self.noted.add((obj.__class__, argument))
+        return super().getitem(obj, argument)
+
+    def taken(self) -> Attributes:
+        """Per dataclass, the attributes that were taken since it was asked last."""
+        found: dict[type, set[str]] = {}
+        for cls, attribute in self.noted:
+            if dataclasses.is_dataclass(cls):
+                found.setdefault(plain(cls), set()).add(attribute)
+        self.noted.clear()
+        return {cls: frozenset(attributes) for cls, attributes in found.items()}
+
+
+def watching(templates: Path) -> Watching:
+    """The environment of a folder of templates, as a Watching one."""
+    made = environment(templates, Watching)
+    assert isinstance(made, Watching)
+    return made
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """One file, its text, and what it was made from."""
+
+    path: str
+    view: dict[str, Any]
+    text: str
+    reads: frozenset[str]
+    attributes: Attributes
+
+
+def footprint(path: str, output: Output, reads: set[str], watching: Watching) -> Footprint:
+    """Make an output of stand-ins; `reads` is the set that tells what is read of them."""
+    reads.clear()
+    watching.taken()
+    view = output.view()
+    text = tidy(path, dataclasses.replace(output, view=lambda: view).text(watching))
+    return Footprint(path, view, text, frozenset(reads), watching.taken())
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What stands for the tokens of a file, and for those of each of its kernels."""
+
+    whole: object
+    kernels: Mapping[str, object]
+
+
+def taken(path: str, view: Mapping[str, Any], attributes: Attributes, kernels: frozenset[str]) -> Taken:
+    """What a template that takes these attributes prints of a view; the nodes with the names of kernels apart."""
+    taker = _Taker(attributes, path.endswith(".md"), kernels)
+    return Taken(taker.of(view), taker.found)
+
+
+class _Taker:
+    def __init__(self, attributes: Attributes, page: bool, kernels: frozenset[str]) -> None:
+        self.attributes, self.page, self.kernels = attributes, page, kernels
+        self.found: dict[str, object] = {}
+
+    def of(self, value: Any) -> object:
+        if isinstance(value, Mapping):
+            return tuple((key, self.of(entry)) for key, entry in value.items())
+        if isinstance(value, (tuple, list)):
+            return tuple(self.of(entry) for entry in value if self.page or not isinstance(entry, Prose))
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self.node(value)
+        return "" if isinstance(value, Prose) and not self.page else value
+
+    def node(self, value: Any) -> object:
+        cls = plain(type(value))
+        made = (cls, *(self.of(getattr(value, name, None)) for name in self.names(cls)))
+        name = getattr(value, "name", None)
+        if isinstance(name, str) and name in self.kernels:
+            self.found[name] = made
+        return made
+
+    def names(self, cls: type) -> Iterator[str]:
+        """The attributes of a class that count: all of its fields where a template took none, or called a method."""
+        found = self.attributes.get(cls, frozenset())
+        if not found or any(callable(getattr(cls, name, None)) for name in found):
+            found |= {field.name for field in dataclasses.fields(cls) if field.compare}
+        return (name for name in sorted(found) if not callable(getattr(cls, name, None)))
