@@ -91,26 +91,32 @@ def taken(path: str, view: Mapping[str, Any], attributes: Attributes, kernels: f
 class _Taker:
     def __init__(self, attributes: Attributes, page: bool, kernels: frozenset[str]) -> None:
         self.attributes, self.page, self.kernels = attributes, page, kernels
+        self.names: dict[type, tuple[str, ...]] = {}  # of each class, nothing of those that are no nodes
         self.found: dict[str, object] = {}
 
     def of(self, value: Any) -> object:
-        if isinstance(value, Mapping):
-            return tuple((key, self.of(entry)) for key, entry in value.items())
+        cls = type(value)
+        if cls is str or cls is int or value is None:
+            return value
+        if cls is Prose:
+            return value if self.page else ""
         if isinstance(value, (tuple, list)):
-            return tuple(self.of(entry) for entry in value if self.page or not isinstance(entry, Prose))
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self.node(value)
-        return "" if isinstance(value, Prose) and not self.page else value
+            return [self.of(entry) for entry in value if self.page or type(entry) is not Prose]
+        if isinstance(value, dict):
+            return [(key, self.of(entry)) for key, entry in value.items()]
+        names = self.names.get(cls)
+        if names is None:
+            names = self.names[cls] = tuple(self.of_class(plain(cls))) if dataclasses.is_dataclass(cls) else ()
+        return self.node(value, names) if names else value
 
-    def node(self, value: Any) -> object:
-        cls = plain(type(value))
-        made = (cls, *(self.of(getattr(value, name, None)) for name in self.names(cls)))
+    def node(self, value: Any, names: tuple[str, ...]) -> object:
+        made = [plain(type(value)), *[self.of(getattr(value, name, None)) for name in names]]
         name = getattr(value, "name", None)
         if isinstance(name, str) and name in self.kernels:
             self.found[name] = made
         return made
 
-    def names(self, cls: type) -> Iterator[str]:
+    def of_class(self, cls: type) -> Iterator[str]:
         """The attributes of a class that count: all of its fields where a template took none, or called a method."""
         found = self.attributes.get(cls, frozenset())
         if not found or any(callable(getattr(cls, name, None)) for name in found):

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from . import expr
 from .bounds import LIMIT, index_magnitudes
 from .expr import INT64_MAX, INT64_MIN, Binary, Expr, Inexact, Name, Number
+from .kept import kept
 from .model import Attribute, Let, Op, Tensor
 from .plan import symbol_kinds, symbol_of, tensor_ways
-from .recording import kept
 from .schema import Located
 
 Array = npt.NDArray[Any]

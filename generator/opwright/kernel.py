@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from . import expr
 from .expr import Read
+from .kept import kept
 from .model import SPATIAL_AXES, Op
-from .nest import ABSENT, Access, Expansion, Loop, MissingAxes, Nest, Solved, Within, derive
+from .nest import ABSENT, Access, Loop, MissingAxes, Nest, Solved, Within, derive, expansion
 from .plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
-from .recording import Prose, kept
+from .recording import Prose
 from .source import Problem, SpecInvalid
 from .variants import Variant
 
@@ -206,7 +207,7 @@ class _Builder:
     def __init__(self, variant: Variant, nest: Nest) -> None:
         self.variant, self.nest, self.op = variant, nest, variant.op
         self.names = _Names(variant.op)
-        self.expansion = Expansion(variant.op, variant.group_class)
+        self.expansion = expansion(variant.op, variant.group_class.name if variant.group_class else None)
         self.scopes: list[list[Constant]] = [[], [], []]
         # A dot product walks the last output letter inside a task, so that a task's bounds serve all its cells.
         self.cells = nest.outputs[-1] if nest.outputs and nest.lanes is None else None
@@ -719,10 +720,24 @@ def _nest(op: Op, words: tuple[str, ...], group: str | None) -> Nest:
     return derive(op, dict(zip(op.layout_attributes, words)), group_class)
 
 
-def kernel(variant: Variant) -> Kernel:
-    """The view of a variant. Raises SpecInvalid where there is no kernel."""
-    nest = _nest(variant.op, variant.words, variant.group_class.name if variant.group_class else None)
+@dataclass(frozen=True)
+class _Identified:
+    """A variant that is told from others of its operation by its name."""
+
+    name: str
+    variant: Variant = field(compare=False)
+
+
+@kept
+def _kernel(op: Op, identified: _Identified) -> Kernel:
+    variant = identified.variant
+    nest = _nest(op, variant.words, variant.group_class.name if variant.group_class else None)
     try:
         return _Builder(variant, nest).kernel()
     except NotPolynomial as error:
-        raise SpecInvalid([Problem(variant.op.semantics.assignment.at, "semantics-index", str(error))]) from None
+        raise SpecInvalid([Problem(op.semantics.assignment.at, "semantics-index", str(error))]) from None
+
+
+def kernel(variant: Variant) -> Kernel:
+    """The view of a variant. Raises SpecInvalid where there is no kernel."""
+    return _kernel(variant.op, _Identified(variant.name, variant))

@@ -20,9 +20,9 @@ from .bounds import index_of
 from .expr import Inexact, Read
 from .interpret import compute, integers
 from .judging import NUMPY, Array, Judgement, each, judge, shape_of
+from .kept import kept
 from .model import Attribute, NormalForm, Op
 from .plan import symbol_kinds, symbol_of, tensor_ways
-from .recording import kept
 
 Call = tuple[list[Array | None], dict[str, object], Judgement]
 Column = dict[str, int]

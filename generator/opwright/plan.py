@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from . import expr
 from .expr import Binary, Expr, Name
+from .kept import kept
 from .model import Attribute, Constraint, Dim, Let, Op, Tensor
-from .recording import kept
 from .schema import Located
 from .source import Problem, SpecInvalid
 

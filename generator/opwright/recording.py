@@ -2,8 +2,7 @@
 
 In: an operation, or a whole library. Out: an equal tree of stand-ins and the set of the paths that were read of it,
 such as `attributes.strides.min`. What was not read cannot have moved what was made meanwhile; the reverse does not
-hold, for a field may be read and decide nothing. What several readers share is remembered with `kept`: whoever asks
-again has read the same.
+hold, for a field may be read and decide nothing. What several readers share is remembered by kept.py.
 
 A path that ends in `.at` stands for the place in the file. The path of a list or a mapping itself (`attributes`)
 stands for which entries it has, and in which order. The stand-ins are of subclasses of the model's classes and take
@@ -14,16 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from .schema import Assignment, Located, Node, Spelled
 from .source import Mark
 
 T = TypeVar("T")
-P = ParamSpec("P")
-N = TypeVar("N", bound=Node)
 # What an entry of a list is called by: the first of these that it has; else its number.
 LABELS = ("name", "id", "op", "value")
 NAMES = (*LABELS, "symbol")
@@ -33,30 +30,6 @@ def record(root: T) -> tuple[T, set[str]]:
     """A stand-in for a dataclass of the model, and what is read of it from now on."""
     reads: set[str] = set()
     return _standin(root, "", reads), reads
-
-
-def kept(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
-    """Remember what a function makes of a node, with the node; asked again, it has read the same fields."""
-
-    @functools.wraps(make)
-    def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:
-        attributes = vars(node)
-        made = attributes.setdefault("_kept", {})
-        reads: set[str] = attributes.get("_reads", set())
-        key = (make, *arguments, *options.items())
-        if key not in made:
-            before = {*reads}
-            reads.clear()
-            try:
-                value = make(node, *arguments, **options)
-                made[key] = value, frozenset(reads)
-            finally:
-                reads |= before
-        value, read = made[key]
-        reads |= read
-        return value
-
-    return get
 
 
 def _standin(value: Any, path: str, reads: set[str]) -> Any:

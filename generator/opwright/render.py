@@ -17,10 +17,11 @@ from typing import Any
 import jinja2
 
 from . import hashing, layout, prose, reference, wrapper
+from .kept import kept
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
 from .project import CARRIED
-from .recording import Prose, kept
+from .recording import Prose
 from .variants import ISAS, expand, row_name
 
 RUNTIME = "python/runtime"

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import bounds, expr
+from .kept import kept
 from .kernel import uses_absent
 from .model import Attribute, Let, Op, Tensor
 from .nest import ABSENT
 from .plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan, spatial, symbol_kinds, symbol_of
 from .printing import python
-from .recording import kept
 from .source import Mark
 
 NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}

@@ -140,10 +140,11 @@ class Carried:
         return Library((op,) if op else (), self.pages)
 
     def outputs(self, library: Library) -> dict[str, render.Output]:
-        """The outputs that are compared; none for an operation that is not there."""
+        """The outputs that are compared; none for an operation that is not there. A file that is copied stays."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
         outputs = render.outputs(library, self.project.templates, folder) if library.ops else {}
-        return {path: output for path, output in outputs.items() if path not in UNCOMPARED}
+        copied = {path for path, output in outputs.items() if output.template and not output.template.endswith(".j2")}
+        return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
 
     def taken(self, path: str, view: Mapping[str, Any], kernels: frozenset[str]) -> Taken:
         known = self.made.get(path)

@@ -21,8 +21,8 @@ from ..project import GENERATOR
 
 T = TypeVar("T")
 _HERE = str(GENERATOR)
-# Stand-ins of the model and this module are no makers.
-_APART = frozenset({str(GENERATOR / "recording.py"), __file__})
+# Stand-ins of the model, memories and this module are no makers.
+_APART = frozenset({str(GENERATOR / "recording.py"), str(GENERATOR / "kept.py"), __file__})
 
 
 @dataclass(frozen=True)
