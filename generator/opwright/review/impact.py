@@ -92,7 +92,7 @@ def _python(text: str) -> str:
 
 
 def kernels_of(text: str) -> Iterator[tuple[str, str]]:
-    """The kernels in a C file, each with its text."""
+    """The functions in a C file that others call, each with its text."""
     starts = [*_KERNEL.finditer(text)]
     ends = [*(start.start() for start in starts[1:]), len(text)]
     return ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
@@ -183,10 +183,11 @@ def foreseen(old: Pieces, new: Pieces) -> Moved:
     return _moved(files, was, now, lambda one, two: one != two)
 
 
-def observed(old: Mapping[str, str], new: Mapping[str, str]) -> Moved:
-    """What differs between the texts of two sides."""
+def observed(old: Mapping[str, str], new: Mapping[str, str], kernels: frozenset[str]) -> Moved:
+    """What differs between the texts of two sides; other functions than kernels count with their file."""
     files = {path for path in {*old, *new} if _differ(path, old.get(path), new.get(path))}
-    was, now = (dict(kernel for p in files if p in side and p.endswith(".c") for kernel in kernels_of(side[p]))
+    was, now = ({name: text for p in files if p in side and p.endswith(".c")
+                 for name, text in kernels_of(side[p]) if name in kernels}
                 for side in (old, new))  # fmt: skip
     return _moved(files, was, now, functools.partial(_differ, ".c"))
 
@@ -250,7 +251,7 @@ def _of_op(
     base = carried.texts()
     outputs = carried.outputs(carried.library(new))
     head = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
-    prediction, proof = foreseen(carried.pieces, pieces), observed(base, head)
+    prediction, proof = foreseen(carried.pieces, pieces), observed(base, head, _kernels(ops[0]) | _kernels(new))
     name = new.op if new else edits[numbers[0]].op
     if exact(state) != exact(new):
         result.unpredicted.append(f"{name}: the findings do not account for the whole difference")
