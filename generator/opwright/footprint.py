@@ -83,16 +83,26 @@ class Taken:
 
 
 def taken(path: str, view: Mapping[str, Any], attributes: Attributes, kernels: frozenset[str]) -> Taken:
-    """What a template that takes these attributes prints of a view; the nodes with the names of kernels apart."""
+    """What a template that takes these attributes prints of a view.
+
+    A node makes kernels where it has the name of one, or where its attribute `kernels` names several. What stands for
+    a kernel is its node and the frame: all of the view that is of no class that stands in such a node.
+    """
     taker = _Taker(attributes, path.endswith(".md"), kernels)
-    return Taken(taker.of(view), taker.found)
+    whole = taker.of(view)
+    frame = _Taker(attributes, taker.page, kernels, frozenset(taker.inner)).of(view) if taker.found else None
+    return Taken(whole, {name: (node, frame) for name, node in taker.found.items()})
 
 
 class _Taker:
-    def __init__(self, attributes: Attributes, page: bool, kernels: frozenset[str]) -> None:
-        self.attributes, self.page, self.kernels = attributes, page, kernels
+    def __init__(
+        self, attributes: Attributes, page: bool, kernels: frozenset[str], skipped: frozenset[type] = frozenset()
+    ) -> None:
+        self.attributes, self.page, self.kernels, self.skipped = attributes, page, kernels, skipped
         self.names: dict[type, tuple[str, ...]] = {}  # of each class, nothing of those that are no nodes
         self.found: dict[str, object] = {}
+        self.inner: set[type] = set()  # the classes of nodes that make kernels, and of nodes within
+        self.within = False
 
     def of(self, value: Any) -> object:
         cls = type(value)
@@ -110,11 +120,24 @@ class _Taker:
         return self.node(value, names) if names else value
 
     def node(self, value: Any, names: tuple[str, ...]) -> object:
-        made = [plain(type(value)), *[self.of(getattr(value, name, None)) for name in names]]
-        name = getattr(value, "name", None)
-        if isinstance(name, str) and name in self.kernels:
-            self.found[name] = made
-        return made
+        cls = plain(type(value))
+        if cls in self.skipped:
+            return None
+        made = () if self.within else self.made(value)
+        self.within = self.within or bool(made)
+        if self.within:
+            self.inner.add(cls)
+        result = [cls, *[self.of(getattr(value, name, None)) for name in names]]
+        if made:
+            self.within = False
+            self.found |= dict.fromkeys(made, result)
+        return result
+
+    def made(self, value: Any) -> tuple[str, ...]:
+        """The kernels that a node makes."""
+        name, several = getattr(value, "name", None), getattr(value, "kernels", ())
+        one = (name,) if isinstance(name, str) and name in self.kernels else ()
+        return one or tuple(name for name in several if isinstance(name, str) and name in self.kernels)
 
     def of_class(self, cls: type) -> Iterator[str]:
         """The attributes of a class that count: all of its fields where a template took none, or called a method."""

@@ -132,6 +132,8 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
     mentioned = frozenset().union(*(expr.names(tree) for tree in trees))
     groups = [value.tree for group in op.classes for value in group.let.values()]
     mentioned |= frozenset().union(*(expr.names(tree) for tree in groups))
+    form = op.normal_form
+    mentioned |= {form.groups, form.stride, form.dilation, form.pad} if form else set()
     fields = []
     dims = {dim.symbol: (1, role) for role, dim in op.dims.items()}
     attributes = {symbol_of(a): (a.neutral or 0, a.name or "") for a in op.attributes if a.type != "string"}

@@ -40,6 +40,8 @@ from .tree import exact
 UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
+_FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^KERNEL\((\w+), (\w+)\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,28 @@ def _python(text: str) -> str:
     return ast.dump(tree)
 
 
-def kernels_of(text: str) -> Iterator[tuple[str, str]]:
-    """The functions in a C file that others call, each with its text."""
-    starts = [*_KERNEL.finditer(text)]
-    ends = [*(start.start() for start in starts[1:]), len(text)]
-    return ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+def kernels_of(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of an entry."""
+    entries: dict[str, str] = {}
+    if op is None:
+        return
+    for path, text in files.items():
+        if path.startswith("c/entries/"):
+            entries |= _entries(text)
+        elif path.startswith(f"c/{op.function}_"):
+            starts = [*_KERNEL.finditer(text)]
+            ends = [*(start.start() for start in starts[1:]), len(text)]
+            yield from ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+    for variant in expand(op):
+        if variant.isa.fast:
+            yield variant.name, entries[variant.name.removesuffix(f"_{variant.isa.name}")]
+
+
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    """Each entry of a file: the problem that it makes of a call, and the macro that makes a kernel of that."""
+    forms = {found[1]: found[0] for found in _FORM.finditer(text)}
+    macro = text[text.index("#define KERNEL(") : text.index("\nKERNEL(")]
+    return ((found[1], forms[found[2]] + macro) for found in _ENTRY.finditer(text))
 
 
 def seen(root: Library) -> Mapping[str, object]:
@@ -183,12 +202,10 @@ def foreseen(old: Pieces, new: Pieces) -> Moved:
     return _moved(files, was, now, lambda one, two: one != two)
 
 
-def observed(old: Mapping[str, str], new: Mapping[str, str], kernels: frozenset[str]) -> Moved:
-    """What differs between the texts of two sides; other functions than kernels count with their file."""
+def observed(olds: Op | None, old: Mapping[str, str], news: Op | None, new: Mapping[str, str]) -> Moved:
+    """What differs between the texts of two sides."""
     files = {path for path in {*old, *new} if _differ(path, old.get(path), new.get(path))}
-    was, now = ({name: text for p in files if p in side and p.endswith(".c")
-                 for name, text in kernels_of(side[p]) if name in kernels}
-                for side in (old, new))  # fmt: skip
+    was, now = dict(kernels_of(olds, old)), dict(kernels_of(news, new))
     return _moved(files, was, now, functools.partial(_differ, ".c"))
 
 
@@ -251,7 +268,7 @@ def _of_op(
     base = carried.texts()
     outputs = carried.outputs(carried.library(new))
     head = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
-    prediction, proof = foreseen(carried.pieces, pieces), observed(base, head, _kernels(ops[0]) | _kernels(new))
+    prediction, proof = foreseen(carried.pieces, pieces), observed(ops[0], base, new, head)
     name = new.op if new else edits[numbers[0]].op
     if exact(state) != exact(new):
         result.unpredicted.append(f"{name}: the findings do not account for the whole difference")

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "names.h"
+
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define LANES 16
@@ -84,7 +86,6 @@ INLINE bool uvec_any(uvec v) {
 }
 
 #if (defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16))
-typedef uint16_t elem;
 INLINE hvec hvec_load(const elem *p) {
     hvec v;
     memcpy(&v, p, sizeof v);
@@ -155,8 +156,6 @@ INLINE hvec narrow(vec v) {
 }
 #endif
 
-#else
-typedef float elem;
 #endif
 
 // Elements widened to float, floats rounded to elements, LANES of them or the first n.
