@@ -18,6 +18,7 @@ from .report import FORMATS, explained
 from .rules import RULES, SEVERITIES
 from .sides import SideInvalid, folder, sides
 from .waivers import locked, read_lock
+from .witness import witnessed
 
 OK, FINDINGS, INVALID, UNPREDICTED = 0, 1, 3, 5
 LOCK = "LOCK.yaml"
@@ -37,6 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on", choices=SEVERITIES[:3], default="error", help="exit with 1 from this severity on (default: error)"
     )
     parser.add_argument("--with-code", action="store_true", help="show the C that changes, the same hunks once")
+    parser.add_argument("--no-witness", action="store_true", help="search no calls on which the sides differ")
     parser.add_argument("--rules", action="store_true", help="list the rules")
     parser.add_argument("--explain", metavar="RULE", help="tell all about one rule")
     parser.add_argument("--update-lock", action="store_true", help="write new revisions into spec/LOCK.yaml")
@@ -58,6 +60,8 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
     try:
         base, head = sides(project, options.sides)
         found = review(project, base, head, datetime.date.today())
+        if not options.no_witness:
+            found = witnessed(found)
     except SideInvalid as invalid:
         for problem in invalid.problems:
             print(problem, file=sys.stderr)

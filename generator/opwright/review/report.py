@@ -17,6 +17,7 @@ from ..render import code, markdown
 from ..source import Mark
 from .findings import Finding, Review
 from .rules import RULES, SEVERITIES, Rule
+from .witness import SCHEMA as WITNESS_SCHEMA
 
 SCHEMA_VERSION = 1
 LISTED = 8  # kernels that are named; the rest is counted
@@ -53,6 +54,11 @@ def _some(names: frozenset[str]) -> str:
     return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
 
 
+def _witness(finding: Finding) -> list[str]:
+    first, *rest = finding.witness.lines() if finding.witness else [""]
+    return [f"witness: {first}", *(f"         {line}" for line in rest)] if first else []
+
+
 def _files(finding: Finding) -> str:
     files = sorted(finding.moved.files)
     rest = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
@@ -82,7 +88,7 @@ def text(review: Review, with_code: bool = False) -> str:
             f"why: {finding.waived or finding.rule.reason}",
             f"kernels: {kernels(finding, review)}" if finding.ops else "",
             f"files: {_files(finding)}" if finding.ops else "",
-            f"witness: {finding.witness}" if finding.witness else "",
+            *_witness(finding),
             f"fingerprint: {finding.fingerprint}   reproduce: {finding.reproduce}",
         ]
         lines += [_inert(head.rstrip()), *(f"        {_inert(line)}" for line in about if line), ""]
@@ -138,7 +144,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
             "added": sorted(moved.added),
             "removed": sorted(moved.removed),
         },
-        "witness": finding.witness or None,
+        "witness": finding.witness.as_json() if finding.witness else None,
         "reproduce": finding.reproduce,
         "fingerprint": finding.fingerprint,
         "waived": finding.waived or None,
@@ -175,7 +181,7 @@ def as_markdown(review: Review, with_code: bool = False) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     for finding in review.findings:
         about = [f"- {markdown(finding.rule.reason)}", f"- kernels: {code(kernels(finding, review))}"]
-        about += [f"- witness: {code(finding.witness)}"] if finding.witness else []
+        about += [f"- {code(line)}" for line in _witness(finding)]
         about += [f"- fingerprint {code(finding.fingerprint)}; again with {code(finding.reproduce)}"]
         title = markdown(f"{finding.rule.id}: {finding.path}")
         lines += ["", f"<details><summary>{title}</summary>", "", *about, "", "</details>"]
@@ -287,8 +293,9 @@ def schema() -> dict[str, Any]:
     finding = {
         "rule": {"enum": sorted(RULES)}, "severity": {"enum": list(SEVERITIES)}, "contract": word, "kernel": word,
         "record": maybe, "direction": word, "operations": words, "path": word, "was": word, "is": word,
-        "before": place, "after": place, "reason": word, "files": words, "kernels": kernel_lists, "witness": maybe,
-        "reproduce": word, "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"}, "waived": maybe,
+        "before": place, "after": place, "reason": word, "files": words, "kernels": kernel_lists,
+        "witness": WITNESS_SCHEMA, "reproduce": word, "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+        "waived": maybe,
     }  # fmt: skip
     findings = {
         "type": "array",
