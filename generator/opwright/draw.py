@@ -156,7 +156,7 @@ class _Draw:
             allowed = op.attribute(name).values or ()
             values[name] = allowed[rng.integers(len(allowed))].value
         values |= {a.name or "": symbols[symbol_of(a)] for a in self.numbers}
-        values |= {a.name or "": 1.0 for a in numbers(op) if a.type == "f32" and a.required}
+        values |= {a.name or "": float(rng.integers(1, 4)) for a in numbers(op) if a.type == "f32"}
         setting = Setting(
             sizes={size: symbols[size] for size in (*self.sizes, *self.vectors)},
             values=values,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from .sides import Side
 from .waivers import Waivers, expired, read_lock, read_waivers
 
 if TYPE_CHECKING:
+    from .values import Value
     from .witness import Witness
 
 
@@ -69,6 +70,7 @@ class Review:
     findings: tuple[Finding, ...]
     impact: Impact
     libraries: tuple[Library, Library]
+    values: Mapping[str, Value] | None = None
 
     def failing(self, threshold: str) -> list[Finding]:
         """The findings at a threshold or above it."""

@@ -10,11 +10,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
 from ..render import code, markdown
 from ..source import Mark
+from . import values
 from .findings import Finding, Review
 from .rules import RULES, SEVERITIES, Rule
 from .witness import SCHEMA as WITNESS_SCHEMA
@@ -25,7 +27,7 @@ GITHUB = {"error": "error", "warning": "warning", "notice": "notice", "info": "n
 SARIF = {"error": "error", "warning": "warning", "notice": "note", "info": "none"}
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Spec text on a terminal, which must not obey it."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -46,6 +48,7 @@ def kernels(finding: Finding, review: Review) -> str:
         parts.append(f"{len(moved.kernels)} of {review.impact.kernels} change: {_some(moved.kernels)}")
     parts += [f"{len(names)} {word}: {_some(names)}" for word, names in
               (("added", moved.added), ("removed", moved.removed)) if names]  # fmt: skip
+    parts += filter(None, [values.summary(review, finding)])
     return "; ".join(parts) or f"none of {review.impact.kernels} changes"
 
 
@@ -91,7 +94,7 @@ def text(review: Review, with_code: bool = False) -> str:
             *_witness(finding),
             f"fingerprint: {finding.fingerprint}   reproduce: {finding.reproduce}",
         ]
-        lines += [_inert(head.rstrip()), *(f"        {_inert(line)}" for line in about if line), ""]
+        lines += [inert(head.rstrip()), *(f"        {inert(line)}" for line in about if line), ""]
     lines += [difference for difference in code_changes(review) if with_code]
     return "\n".join([*lines, summary(review)]) + "\n"
 
@@ -115,7 +118,7 @@ def code_changes(review: Review) -> list[str]:
 
 
 def _lines(hunk: str) -> str:
-    return "\n".join(map(_inert, hunk.split("\n")))
+    return "\n".join(map(inert, hunk.split("\n")))
 
 
 def _place(mark: Mark | None) -> dict[str, Any] | None:
@@ -160,6 +163,7 @@ def as_json(review: Review, with_code: bool = False) -> str:
         "predicted": not review.impact.unpredicted,
         "kernels": review.impact.kernels,
         "findings": [_finding(finding) for finding in review.findings],
+        "values": None if review.values is None else [asdict(value) for value in review.values.values()],
         "code": code_changes(review) if with_code else [],
     }
     return json.dumps(whole, indent=2) + "\n"
@@ -218,10 +222,10 @@ def as_junit(review: Review, with_code: bool = False) -> str:
         "testsuite", name="opwright diff", tests=str(len(review.findings)), failures=str(len(failing))
     )
     for finding in review.findings:
-        where = _inert(f"{finding.rule.id} {finding.path}")
+        where = inert(f"{finding.rule.id} {finding.path}")
         case = ElementTree.SubElement(suite, "testcase", classname=_ops(finding) or "specs", name=where)
         if finding in failing:
-            made = ElementTree.SubElement(case, "failure", message=_inert(_change(finding)), type=finding.rule.id)
+            made = ElementTree.SubElement(case, "failure", message=inert(_change(finding)), type=finding.rule.id)
             made.text = f"{finding.place}\n{finding.rule.reason}"
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode") + "\n"
@@ -237,7 +241,7 @@ def as_sarif(review: Review, with_code: bool = False) -> str:
         return {
             "ruleId": finding.rule.id,
             "level": SARIF[finding.severity],
-            "message": {"text": _inert(f"{_change(finding)}. {finding.rule.reason}")},
+            "message": {"text": inert(f"{_change(finding)}. {finding.rule.reason}")},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}],
             "partialFingerprints": {"opwright/v1": finding.fingerprint},
             "suppressions": [{"kind": "external", "justification": finding.waived}] if finding.waived else [],
@@ -303,7 +307,8 @@ def schema() -> dict[str, Any]:
     }
     whole = {
         "version": {"const": SCHEMA_VERSION}, "base": word, "head": word, "predicted": {"type": "boolean"},
-        "kernels": {"type": "integer", "minimum": 0}, "findings": findings, "code": words,
+        "kernels": {"type": "integer", "minimum": 0}, "findings": findings,
+        "values": {"type": ["array", "null"], "items": values.SCHEMA}, "code": words,
     }  # fmt: skip
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import zlib
@@ -34,6 +35,7 @@ from .tree import exact
 TERMS = 2**16  # index tuples that the interpreter visits for one call
 LARGEST = 16  # the greatest extent that a spec's own constants put into a call
 FOCUS = 0.75  # how often a change hits what the edits are about
+EFFORT = 500  # simpler calls that are tried once one is found: one step simpler, then two
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?![\w.])")
 Knob = Callable[[np.random.Generator, Setting], Setting]
@@ -96,12 +98,18 @@ def _meaning(op: Op) -> str:
     return repr(exact((op.semantics, op.layouts, op.inputs, op.outputs)))
 
 
-def data(call: CallText) -> dict[str, Array]:
-    """The tensors of a call: small integers that follow from each tensor's name and shape."""
+DATA: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+    "integers": lambda rng, shape: rng.integers(-4, 5, shape),
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+}
+
+
+def data(call: CallText, values: str = "integers") -> dict[str, Array]:
+    """The tensors of a call: numbers that follow from each tensor's name and shape, exact unless `normal` are asked."""
     found = {}
     for name, tensor in call.tensors.items():
         rng = np.random.default_rng(zlib.crc32(f"{name}{tensor.shape}".encode()))
-        found[name] = rng.integers(-4, 5, tensor.shape).astype(NUMPY[tensor.dtype])
+        found[name] = DATA[values](rng, tensor.shape).astype(NUMPY[tensor.dtype])
     return found
 
 
@@ -206,7 +214,7 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
     if best is None:
         return Found(None, tried)
     _, place, setting, told = best
-    return Found(place.call(_least(place, sides, setting, told)), tried)
+    return Found(call_of(place.op, _least(place, sides, setting, told)), tried)
 
 
 def _origins(sides: Sides) -> Iterator[tuple[Op, Op]]:
@@ -218,7 +226,7 @@ def _origins(sides: Sides) -> Iterator[tuple[Op, Op]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _seeds(op: Op) -> tuple[Setting, ...]:
+def legal_settings(op: Op) -> tuple[Setting, ...]:
     """Legal calls, the smallest first; none of an operation that lacks a part."""
     try:
         return tuple(sorted((setting for setting, *_ in draw.legal(op)), key=_size))
@@ -230,16 +238,34 @@ def _size(setting: Setting) -> int:
     return sum(entry for size in setting.sizes.values() for entry in each(size))
 
 
+def call_of(op: Op, setting: Setting) -> CallText | None:
+    """The call of a setting; None where the sizes make no shapes, or too large ones."""
+    try:
+        made = draw.arguments(op, setting)
+    except (Inexact, KeyError, TypeError, ValueError):
+        return None
+    if any(min(shape, default=0) < 0 or math.prod(shape) > draw.MOST for _, shape in made.tensors.values()):
+        return None
+    names = {tensor.name: parameter_name(tensor) for tensor in op.inputs}
+    order = {attribute.name: number for number, attribute in enumerate(op.attributes)}
+    stated = sorted(made.values.items(), key=lambda item: order.get(item[0], len(order)))
+    return CallText(
+        op.function,
+        {names[n]: TensorText(dtype, shape) for n, (dtype, shape) in made.tensors.items() if n in names},
+        {**{names[n]: shape for n, shape in made.vectors.items()}, **{n: _plain(value) for n, value in stated}},
+    )
+
+
 def has_calls(op: Op | None) -> bool:
     """Whether an operation can be called at all; one between two sides need not make sense."""
-    return op is not None and bool(_seeds(op))
+    return op is not None and bool(legal_settings(op))
 
 
 class _Place:
     """Calls as one side would write them, and the ways in which they can be changed."""
 
     def __init__(self, op: Op, other: Op, edits: Sequence[Edit]) -> None:
-        self.op, self.seeds = op, _seeds(op)
+        self.op, self.seeds = op, legal_settings(op)
         self.near: list[Setting] = []
         self.broken = 0
         names, constants = _about(op, edits)
@@ -266,25 +292,8 @@ class _Place:
             found = knobs[int(rng.integers(len(knobs)))](rng, found)
         return found
 
-    def call(self, setting: Setting) -> CallText | None:
-        """The text of a call; None where the sizes make no shapes, or too large ones."""
-        try:
-            made = draw.arguments(self.op, setting)
-        except (Inexact, KeyError, TypeError, ValueError):
-            return None
-        if any(min(shape, default=0) < 0 or math.prod(shape) > draw.MOST for _, shape in made.tensors.values()):
-            return None
-        names = {tensor.name: parameter_name(tensor) for tensor in self.op.inputs}
-        order = {attribute.name: number for number, attribute in enumerate(self.op.attributes)}
-        stated = sorted(made.values.items(), key=lambda item: order.get(item[0], len(order)))
-        return CallText(
-            self.op.function,
-            {names[n]: TensorText(dtype, shape) for n, (dtype, shape) in made.tensors.items() if n in names},
-            {**{names[n]: shape for n, shape in made.vectors.items()}, **{n: _plain(value) for n, value in stated}},
-        )
-
     def differ(self, sides: Sides, setting: Setting) -> Difference:
-        call = None if draw.too_big(setting) else self.call(setting)
+        call = None if draw.too_big(setting) else call_of(self.op, setting)
         try:
             return sides.differ(call) if call else Difference()
         except Exception:  # an operation between two sides need not make sense
@@ -329,7 +338,7 @@ def _knobs(op: Op, other: Op, constants: set[int]) -> Iterator[tuple[set[str], K
             yield {tensor.name, *ways}, functools.partial(_arranged, name=tensor.name, choices=ways)
     rows = [row for row in (*op.dtypes, *other.dtypes) if op.output.name in row]
     yield {"dtypes"}, functools.partial(_typed, choices=rows)
-    if any(isinstance(size, tuple) for seed in _seeds(op)[:1] for size in seed.sizes.values()):
+    if any(isinstance(size, tuple) for seed in legal_settings(op)[:1] for size in seed.sizes.values()):
         yield {"spatial_rank"}, _reranked
 
 
@@ -427,18 +436,33 @@ def _least(place: _Place, sides: Sides, setting: Setting, told: Difference) -> S
         pairs = ((now.base, told.base), (now.head, told.head))
         return now.kind == told.kind and all({*found.rules} <= {*old.rules} for found, old in pairs)
 
-    improved = True
-    while improved:
-        improved = False
-        for smaller in _smaller(place.op, setting):
-            if same(smaller):
-                setting, improved = smaller, True
+    left = EFFORT
+    while left > 0:
+        once = list(_smaller(place.op, setting))
+        twice = (two for one in once for two in _smaller(place.op, one))
+        for simpler in itertools.islice(itertools.chain(once, twice), left):
+            left -= 1
+            if same(simpler):
+                setting = simpler
                 break
+        else:
+            break
     return setting
 
 
 def _smaller(op: Op, setting: Setting) -> Iterator[Setting]:
     """Simpler settings, the greatest simplification first."""
+    plain = {attribute.name or "": _plainest(attribute) for attribute in op.attributes}
+    required = {attribute.name for attribute in op.attributes if attribute.required}
+    ones = {symbol: _all(size, 1) for symbol, size in setting.sizes.items()}
+    least = {name: _all(value, plain.get(name)) for name, value in setting.values.items() if name in required}
+    for simpler in (
+        Setting(ones, least, frozenset(), setting.ways, op.dtypes[0]),
+        dataclasses.replace(setting, sizes=ones),
+        dataclasses.replace(setting, values=least),
+    ):
+        if simpler != setting:
+            yield simpler
     if _rank(setting) > 1:
         for axis in range(_rank(setting)):
             yield _along(setting, functools.partial(_without, axis=axis))
@@ -450,15 +474,16 @@ def _smaller(op: Op, setting: Setting) -> Iterator[Setting]:
         yield dataclasses.replace(setting, values={n: v for n, v in setting.values.items() if n != name})
     canonical = {alias: v.value for a in op.attributes for v in a.values or () for alias in v.aliases}
     for name, value in setting.values.items():
-        if value in canonical:
-            yield dataclasses.replace(setting, values={**setting.values, name: canonical[value]})
-    plain = {attribute.name or "": _plainest(attribute) for attribute in op.attributes}
-    for name, value in setting.values.items():
-        for entry in _lower(value, plain.get(name)):
+        for entry in [canonical[value]] if value in canonical else _lower(value, plain.get(name)):
             yield dataclasses.replace(setting, values={**setting.values, name: entry})
     for symbol, size in setting.sizes.items():
         for entry in _lower(size, 1):
             yield _with_size(setting, symbol, entry)
+
+
+def _all(value: Any, plain: Any) -> Any:
+    """The plain value in place of each entry; what has none stays."""
+    return value if plain is None else (plain,) * len(value) if isinstance(value, tuple) else plain
 
 
 def _plainest(attribute: Attribute) -> Any:
