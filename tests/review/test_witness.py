@@ -195,10 +195,8 @@ def test_a_witness_is_executed_on_both_sides(executed: Review):
 
 def test_every_form_has_the_call_and_what_was_done_with_it(executed: Review):
     shown = witness(executed, "dtypes-row-removed")
-    for form in ("text", "markdown", "json"):
-        text = FORMATS[form](executed, False)
-        assert str(shown.call) in text
-        assert "dtypes" in text
+    for form, make in FORMATS.items():
+        assert str(shown.call) in make(executed, False).replace("%2C", ","), form
     document = json.loads(FORMATS["json"](executed, False))
     jsonschema.validate(document, schema())
     (one,) = [f["witness"] for f in document["findings"] if f["rule"] == "dtypes-row-removed"]

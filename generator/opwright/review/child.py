@@ -1,8 +1,8 @@
 """The process in which a review runs generated kernels, because one of them may crash or never end.
 
 In: the current folder holds the package `opwright_kernels`, `calls.json` and `inputs.npz`; the arguments are the number
-of the first call to make and the seconds that a call may take. Out: a line of JSON per call, and `<number>.npy` for each
-result. Arrays travel as unsigned integers of their types' sizes. Knows the package by its public names only.
+of the first call to make and the seconds that a call may take. Out: a line of JSON per call, and `<number>.npy` for
+each result. Arrays travel as unsigned integers of their types' sizes. Knows the package by its public names only.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def as_github(review: Review, with_code: bool = False) -> str:
             continue
         at = finding.new or finding.old or Mark("spec")
         where = f"file={value(at.file)},line={at.line},col={at.column},title={value(finding.rule.id)}"
-        said = f"{_change(finding)}\n{finding.rule.reason}"
+        said = "\n".join([_change(finding), finding.rule.reason, *_witness(finding)])
         lines.append(f"::{GITHUB[finding.severity]} {where}::{escaped(said)}")
     return "\n".join([*lines, summary(review)]) + "\n"
 
@@ -226,7 +226,7 @@ def as_junit(review: Review, with_code: bool = False) -> str:
         case = ElementTree.SubElement(suite, "testcase", classname=_ops(finding) or "specs", name=where)
         if finding in failing:
             made = ElementTree.SubElement(case, "failure", message=inert(_change(finding)), type=finding.rule.id)
-            made.text = f"{finding.place}\n{finding.rule.reason}"
+            made.text = "\n".join([finding.place, finding.rule.reason, *map(inert, _witness(finding))])
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode") + "\n"
 
@@ -241,7 +241,7 @@ def as_sarif(review: Review, with_code: bool = False) -> str:
         return {
             "ruleId": finding.rule.id,
             "level": SARIF[finding.severity],
-            "message": {"text": inert(f"{_change(finding)}. {finding.rule.reason}")},
+            "message": {"text": inert(" ".join([f"{_change(finding)}. {finding.rule.reason}", *_witness(finding)]))},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}],
             "partialFingerprints": {"opwright/v1": finding.fingerprint},
             "suppressions": [{"kind": "external", "justification": finding.waived}] if finding.waived else [],
