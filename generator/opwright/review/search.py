@@ -129,12 +129,13 @@ def terms(op: Op, judged: Judgement) -> int:
     )
 
 
-KINDS = ("refused", "shape", "values", "accepted", "rules")
-
-
 @dataclass(frozen=True)
 class Difference:
-    """One of KINDS, or nothing where the sides do the same; and what each does."""
+    """What each side does, and how that differs.
+
+    `kind` is `refused` (now, and was not), `accepted` (now, and was not), `shape`, `values`, `rules` (refused by both,
+    by other rules), or nothing where the sides do the same.
+    """
 
     kind: str = ""
     base: Outcome = NO_OPERATION

@@ -124,8 +124,12 @@ def summary(review: Review, finding: Finding) -> str:
     values = [review.values[name] for name in sorted(finding.moved.kernels) if name in review.values]
     run = [value for value in values if value.calls]
     differ = [value for value in run if value.ulp]
-    said = f"values differ in {len(differ)} of {len(run)}" if differ else f"values are bit-identical in {len(run)}"
-    far = f" (max {max(value.ulp for value in differ)} ulp)" if differ else ""
-    left = len(finding.moved.kernels) - len(run)
-    why = next((value.note for value in values if not value.calls), "the proof sees no change of them")
-    return f"{said}{far}{f'; {left} not run: {why}' if left else ''}"
+    parts = []
+    if differ:
+        parts = [f"values differ in {len(differ)} of {len(run)} (max {max(value.ulp for value in differ)} ulp)"]
+    elif run:
+        parts = [f"values are bit-identical in {len(run)}"]
+    if left := len(finding.moved.kernels) - len(run):
+        why = next((value.note for value in values if not value.calls), "one side has no such code")
+        parts.append(f"{left} not run: {why}")
+    return "; ".join(parts)
