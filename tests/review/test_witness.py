@@ -244,6 +244,13 @@ def test_the_search_computes_nothing_that_takes_long_whatever_a_spec_says():
     assert time.process_time() - started < 20
 
 
+def test_a_spec_of_which_no_package_is_made_is_not_executed():
+    """Its fast kernels would follow the normal form, which the semantics no longer say."""
+    op = load_texts(changed("op", ("+= src[n", "+= 2 * src[n"))).ops[0]
+    (answer,) = execute.execute(find(), op, {}, [call_text.parse(f"{PLAIN})")])
+    assert answer.trouble.startswith("`opwright generate` refuses it: the normal form of ConvTranspose gives")
+
+
 @pytest.mark.usefixtures("unproven")
 def test_without_a_compiler_the_specs_tell_what_the_call_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("CC", "no-such-compiler")

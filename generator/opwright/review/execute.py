@@ -26,6 +26,7 @@ from ..commands.call_text import CallText
 from ..commands.witness import check
 from ..judging import NUMPY, Array
 from ..model import Library, Op, Page
+from ..normal_form import agrees
 from ..project import Project
 from ..wrapper import parameter_name
 from .child import PACKAGE
@@ -51,6 +52,8 @@ def execute(
     project: Project, op: Op, pages: Mapping[str, Page], calls: Sequence[CallText], values: str = "integers"
 ) -> list[Executed]:
     """Every call on the package of one operation, with the `values` that `data` knows."""
+    if op.normal_form is not None and (wrong := agrees(op)):
+        return [Executed(trouble=f"`opwright generate` refuses it: {wrong}")] * len(calls)
     with tempfile.TemporaryDirectory(prefix="opwright-") as name:
         folder = Path(name)
         _package(project, _needed(op, calls), pages, folder / PACKAGE)
