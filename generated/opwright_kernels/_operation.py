@@ -397,7 +397,7 @@ _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = 
 
 @cache
 def _provenance() -> dict[str, dict[str, dict[str, str]]]:
-    """Where the spec says what: operation to rule or value to file:line."""
+    """Where the spec says what: operation to rule or value to file:line, and to the sentences of values."""
     loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
     return loaded
 
@@ -482,16 +482,17 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
     isa, others = operation.choice(label)
     name = operation.kernel_name(resolution, isa.name)
     variant = next(variant for variant in operation.variants if variant.name == name)
-    places = _provenance()[operation.function]["values"]
+    spec = _provenance()[operation.function]
+    names = {**operation.named, **spec["summaries"]}
     row = operation.rows[resolution.row][1]
     steps = tuple(
         (
-            f"{operation.named[symbol]} ({symbol})",
+            f"{names[symbol]} ({symbol})",
             str(list(value) if isinstance(value, tuple) else value),
-            places.get(symbol, ""),
+            spec["values"].get(symbol, ""),
         )
         for symbol, value in resolution.values.items()
-        if symbol in operation.named
+        if symbol in names
     )
     arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
     why, rejected = _reasons(operation, resolution, isa, others, arrangements)
@@ -501,7 +502,7 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
         op=operation.name,
         shape=resolution.shape,
         dtype=row[operation.output],
-        values={name: resolution.values[symbol] for symbol, name in operation.named.items()},
+        values={name: resolution.values[symbol] for symbol, name in names.items()},
         arrangements=arrangements,
         variant=variant,
         why=why,

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .expr import Name, Read
+from .kept import kept
 from .kernel import Parameter, parameters, size_fields
 from .model import SPATIAL_AXES, NormalForm, Op
-from .nest import Access, Expansion, access
+from .nest import Access, access, expansion
 from .poly import ZERO, Monomial, NotPolynomial, Poly
 from .printing import split_monomial
 from .source import Problem, SpecInvalid
@@ -40,10 +41,11 @@ class Form:
 
 @dataclass(frozen=True)
 class Entry:
-    """One kernel but for its instruction set."""
+    """One text for a kernel of each instruction set; `kernels` names these."""
 
     name: str
-    form: str
+    form: Form
+    kernels: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,15 @@ def entries(op: Op, row: dict[str, str]) -> Entries | None:
         solve=form.solve,
         arguments=_arguments(form),
         forms=made,
-        entries=tuple(Entry(f"{stem}_{one.name}{group}", one.name) for one in made for group in classes),
+        entries=tuple(_entry(f"{stem}_{one.name}{group}", one, isas) for one in made for group in classes),
     )
 
 
+def _entry(name: str, form: Form, isas: Iterable[Isa]) -> Entry:
+    return Entry(name, form, tuple(f"{name}_{isa.name}" for isa in isas))
+
+
+@kept
 def forms(op: Op, form: NormalForm) -> tuple[Form, ...]:
     """One form for every combination of layout words."""
     try:
@@ -127,7 +134,7 @@ class _View:
 
     def __init__(self, op: Op, form: NormalForm, words: dict[str, str]) -> None:
         self.op, self.form, self.words = op, form, words
-        self.expansion = Expansion(op, None)
+        self.expansion = expansion(op, None)
         self.suffixes = self.expansion.suffixes
         self.lengths = {field.name: field.length for field in size_fields(op)}
 
