@@ -393,7 +393,7 @@ def test_explain_tells_pads_shapes_kernel_and_the_line_of_the_spec_behind_each()
     assert told.variant.name.startswith("conv_transpose_f32_nxc_xoi_dense_")
     assert told.arrangements == {"weights": "library"}
     assert told.threads == 2
-    assert told.scratch_bytes == 0
+    assert (told.scratch_bytes > 0) == (told.variant.isa != "portable")
     assert len(told.steps) == len(told.values)
     root = PACKAGE.parents[1]
     for _, _, place in told.steps:

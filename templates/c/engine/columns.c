@@ -53,7 +53,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     int64_t low, high;
     span(w, backward, 0, row_count, &low, &high);
     p->copied = low < 0 || high > w->in || sizeof(elem) != sizeof(unit) || s->in_x[2] != 1 || w->in_step != 1 ||
-                row_count < LANES || s->in_c * 4 % 2048 == 0;
+                s->in_c * 4 % 2048 == 0;
     p->columns = least(row_count, BLOCK_VECTORS * LANES);
     for (;;) {
         span(w, backward, 0, p->columns, &low, &high);
@@ -65,10 +65,15 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
             break;
         p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
     }
+    // Blocks of even width, rather than a narrow one at the end.
+    p->column_blocks = ceil_div(row_count, p->columns);
+    p->columns = least(p->columns, ceil_div(ceil_div(row_count, p->column_blocks), LANES) * LANES);
+    p->column_blocks = ceil_div(row_count, p->columns);
+    // In place, a vector ends with the row: the shortest phase must have one in every block.
+    p->copied |= w->out / w->out_step - (p->column_blocks - 1) * p->columns < LANES;
     p->channel_step = p->copied ? p->part_step * w->in_step : s->in_c;
     const int64_t row_bytes = d->taps * p->channels * p->part_step * w->in_step * 4;
     p->rows = height;
-    p->column_blocks = ceil_div(row_count, p->columns);
     const int64_t planes = problem->N * problem->G * d->out * p->column_blocks;
     for (;;) {
         span(h, backward, 0, p->rows, &low, &high);

@@ -29,7 +29,7 @@ static int64_t partner(const nest *n, int axis, int64_t x, int64_t r) {
         const int64_t o = n->solve == OPWRIGHT_Y ? x : r, k = n->solve == OPWRIGHT_Y ? r : x;
         t = o * stride + k * dilation - pad;
     }
-    return t < n->inside[axis] ? t : -1;
+    return t >= 0 && t < n->inside[axis] ? t : -1;
 }
 
 static float sum(const nest *n, const elem *first, const elem *second, const int64_t x[3]) {
@@ -40,9 +40,11 @@ static float sum(const nest *n, const elem *first, const elem *second, const int
             const int64_t t1 = partner(n, 1, x[1], r1);
             for (int64_t r2 = 0; t1 >= 0 && r2 < n->terms[2]; r2++) {
                 const int64_t t2 = partner(n, 2, x[2], r2);
+                if (t2 < 0)
+                    continue;
                 const elem *a = first + t0 * n->first_x[0] + t1 * n->first_x[1] + t2 * n->first_x[2];
                 const elem *b = second + r0 * n->second_x[0] + r1 * n->second_x[1] + r2 * n->second_x[2];
-                for (int64_t c = 0; t2 >= 0 && c < n->C; c++)
+                for (int64_t c = 0; c < n->C; c++)
                     total += elem_get(a + c * n->first_c) * elem_get(b + c * n->second_c);
             }
         }
