@@ -218,6 +218,28 @@ INLINE void put(float *to, vec v, int64_t n) {
 // Remembers in which lanes an Inf or NaN was met.
 INLINE void look(vec *special, vec v) { *special += v * 0; }
 
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+// LANES channels of 2 * LANES pixels: pairs of pixels are transposed as one word.
+INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, vec *special) {
+    vec words[LANES];
+    UNROLL for (int row = 0; row < LANES; row++) {
+        memcpy(words + row, from + row * c, sizeof *words);
+        __builtin_prefetch(from + (row + LANES) * c);
+    }
+    vec_transpose(words);
+    UNROLL for (int j = 0; j < LANES; j++) {
+        uvec bits;
+        memcpy(&bits, words + j, sizeof bits);
+        const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
+        const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
+        look(special, even);
+        look(special, odd);
+        vec_store(to + 2 * j * pitch, even);
+        vec_store(to + (2 * j + 1) * pitch, odd);
+    }
+}
+#endif
+
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
 // LANES unless it is `channels`. Returns NaN in the lanes that met Inf or NaN.
 static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
@@ -259,7 +281,13 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
     } else {
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
-            for (int64_t pixel = 0; pixel < count; pixel += LANES) {
+            int64_t pixel = 0;
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+            if (rows == LANES && x == 1)
+                for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
+                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, &special);
+#endif
+            for (; pixel < count; pixel += LANES) {
                 const int64_t n = least(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
                 float *out = to + pixel * pitch + i;
