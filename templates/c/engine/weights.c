@@ -48,6 +48,7 @@ typedef struct plan {
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
+    bool straight;                 // and its sums go straight to the weights
     bool stays;                    // small is used where it is, not packed
     int64_t floats[3], runs;       // scratch of a worker
 } plan;
@@ -137,7 +138,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     }
     for (int i = 3; i >= 0; i--) {
         l.box[i] = out[i] == 0 ? 1 : least(out[i], even(out[i], room, i == 3 ? 2 : 1));
-        l.boxes[i] = ceil_div(out[i], l.box[i]);
+        l.boxes[i] = most(1, ceil_div(out[i], l.box[i]));
         room = l.box[i] == out[i] ? most(1, room / most(out[i], 1)) : 1;
     }
     l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
@@ -176,7 +177,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
     if (!l.stays)
         l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
-    if (l.chunks == 1)
+    l.straight = l.in_one && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
+    if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
     return l;
 }
@@ -590,34 +592,41 @@ INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
     return rows;
 }
 
-// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane].
+// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
+// weights are.
 static void multiply(const place *o, int64_t vectors, const float *panel, const float *rows, bool special, run *runs,
                      float *dw, bool first) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
-    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
-    const int64_t groups = special ? p->taps[2] : 1; // taps walked one by one
+    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
+    const int64_t groups = special || l->straight ? p->taps[2] : 1; // taps walked one by one
     tile *const *table = tiles[o->pairs][vectors];
+    int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
             for (int64_t kw = 0; kw < groups; kw++) {
-                const int64_t count = runs_of(o, kd, kh, special ? kw : -1, runs);
+                if (kw == 0 || special)
+                    count = runs_of(o, kd, kh, special ? kw : -1, runs);
                 if (count == 0 && !first)
                     continue;
-                for (int64_t b = 0; b < o->b1 - o->b0; b += CHANNELS) {
-                    const int64_t channels = least(CHANNELS, o->b1 - o->b0 - b);
-                    const int64_t start = (kd * p->taps[1] + kh) * p->taps[2] * (o->b1 - o->b0) + p->taps[2] * b;
-                    const int64_t from = special ? kw * channels : 0;
-                    const int64_t to = special ? from + channels : p->taps[2] * channels;
+                for (int64_t b = 0; b < all; b += CHANNELS) {
+                    const int64_t channels = least(CHANNELS, all - b);
+                    const int64_t together = groups == 1 ? p->taps[2] * channels : channels;
+                    const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
                     operands t = {runs, count, panel, 0, vectors * LANES, channels, vectors * LANES,
                                   channels * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
                     if (l->stays)
                         t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
-                    for (int64_t m = from, together; m < to; m += together) {
-                        together = rows_together(table, most_rows[vectors], to - m);
-                        t.row = rows + b * cells + m;
-                        t.dw = dw + (start + m) * t.pitch;
-                        table[together](&t);
+                    float *to = dw + start * t.pitch;
+                    if (l->straight) {
+                        t.pitch = p->w_b;
+                        to = dw + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2] + b * p->w_b;
+                    }
+                    for (int64_t m = 0, now; m < together; m += now) {
+                        now = rows_together(table, most_rows[vectors], together - m);
+                        t.row = rows + b * cells + kw * channels + m;
+                        t.dw = to + m * t.pitch;
+                        table[now](&t);
                     }
                 }
             }
@@ -732,6 +741,8 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         for (int64_t v = o.a0, together; v < o.a1; v += together) {
             together = least(l->together, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
+            if (l->straight)
+                to = (float *)(void *)(c->weights + group * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
             bool special = false;
             o.pairs = OPWRIGHT_PAIRS;
             if (!l->stays) {
@@ -746,7 +757,7 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
             packed = o.pairs;
             multiply(&o, together, l->stays ? (const float *)(const void *)(o.small + v * LANES) : panel, rows, special,
                      runs, to, block == begin);
-            if (l->chunks == 1 && block + 1 == end)
+            if (l->chunks == 1 && block + 1 == end && !l->straight)
                 finish(&o, v, together, to, c->weights + group * l->p.w_g);
         }
     }
@@ -773,18 +784,47 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     }
 }
 
+// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order of
+// taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+static bool swaps(const opwright_problem *p) {
+    if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
+        return false;
+    return ceil_div(p->A, LANES) * p->B >= 2 * ceil_div(p->B, LANES) * p->A;
+}
+static opwright_problem swapped(const opwright_problem *p, int64_t *first_weight) {
+    opwright_problem q = *p;
+    q.A = p->B, q.B = p->A, q.w_a = p->w_b, q.w_b = p->w_a;
+    q.small_n = p->big_n, q.small_c = p->big_c, q.big_n = p->small_n, q.big_c = p->small_c;
+    *first_weight = 0;
+    for (int i = 0; i < 3; i++) {
+        q.small[i] = p->big[i], q.small_x[i] = p->big_x[i], q.big[i] = p->small[i], q.big_x[i] = p->small_x[i];
+        q.pad[i] = (p->taps[i] - 1) * p->dilation[i] - p->pad[i];
+        q.w_k[i] = -p->w_k[i];
+        *first_weight += (p->taps[i] - 1) * p->w_k[i];
+    }
+    return q;
+}
+
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t workers) {
-    const plan l = plan_of(p, workers);
+    int64_t first_weight;
+    if (p->G * p->A * p->B == 0)
+        return 0;
+    const opwright_problem q = swaps(p) ? swapped(p, &first_weight) : *p;
+    const plan l = plan_of(&q, workers);
     return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
 }
 
 void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch) {
-    const int64_t workers = team ? team->workers : 1;
-    const plan l = plan_of(p, workers);
     if (p->G * p->A * p->B == 0)
         return;
-    call c = {&l, big, small, weights, scratch, (float *)((char *)scratch + workers * worker_bytes(&l))};
+    const int64_t workers = team ? team->workers : 1;
+    const bool swap = swaps(p);
+    int64_t first_weight = 0;
+    const opwright_problem q = swap ? swapped(p, &first_weight) : *p;
+    const plan l = plan_of(&q, workers);
+    call c = {&l, swap ? small : big, swap ? big : small, weights + first_weight, scratch,
+              (float *)((char *)scratch + workers * worker_bytes(&l))};
     opwright_run(team, reduce, &c, l.tiles * l.chunks);
     if (l.chunks > 1)
         opwright_run(team, combine, &c, l.tiles);
