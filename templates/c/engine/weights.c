@@ -50,7 +50,7 @@ typedef struct plan {
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
     bool stays;                    // small is used where it is, not packed
-    int64_t floats[3], runs;       // scratch of a worker
+    int64_t floats[4], runs;       // scratch of a worker: rows, panel, dw, line
 } plan;
 
 // A stretch of outputs: where it begins in the panel, in pixels, or where small stays in elements; and in the rows, in
@@ -180,6 +180,11 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.straight = l.in_one && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
     if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
+    // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
+    if (l.phases > 1 && (p->big_c != 1 || p->small_c != 1)) {
+        const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+        l.floats[3] = round_up(most(reach * least(CHANNELS, l.b_part), l.box[3] * l.together * LANES), 16);
+    }
     return l;
 }
 
@@ -322,6 +327,12 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
     return special;
 }
 
+// count pixels, `apart`, of n floats each, side by side.
+static void gather(float *to, const float *from, int64_t apart, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * n, from + i * apart, (size_t)n * sizeof *to);
+}
+
 static void clear(float *to, int64_t n) { memset(to, 0, (size_t)n * sizeof *to); }
 
 // One task's place in the problem, and the block it is at.
@@ -330,6 +341,7 @@ typedef struct place {
     const elem *big, *small;
     int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
     int64_t at[4], size[4];         // the box: n, then outputs
+    float *line;                    // of widened pixels, where the plan has room for one
     bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
 } place;
 
@@ -404,6 +416,9 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
     const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
     const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
+    const int64_t beyond = least(
+        p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b);
         for (int64_t n = 0; n < o->size[0]; n++)
@@ -415,6 +430,11 @@ static void pack_rows(const place *o, float *rows) {
                     const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
                     if (ih < 0 || ih >= p->big[1])
                         continue;
+                    const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
+                                       ih * p->big_x[1];
+                    if (o->line && low < beyond)
+                        pack(o->line, channels, from + low * p->big_x[2], p->big_c, p->big_x[2], beyond - low, channels,
+                             channels);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * channels;
@@ -422,11 +442,12 @@ static void pack_rows(const place *o, float *rows) {
                         row_inside(o, r, &first, &end, &positions);
                         const int64_t iw = (o->at[3] + r) * p->stride[2] - p->pad[2] + first * p->dilation[2];
                         clear(to, first * channels);
-                        if (first < end)
-                            pack(to + first * channels, channels,
-                                 o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
-                                     ih * p->big_x[1] + iw * p->big_x[2],
-                                 p->big_c, p->dilation[2] * p->big_x[2], end - first, channels, channels);
+                        if (first < end && o->line)
+                            gather(to + first * channels, o->line + (iw - low) * channels, p->dilation[2] * channels,
+                                   end - first, channels);
+                        else if (first < end)
+                            pack(to + first * channels, channels, from + iw * p->big_x[2], p->big_c,
+                                 p->dilation[2] * p->big_x[2], end - first, channels, channels);
                         clear(to + end * channels, (positions - end) * channels);
                         if (o->pairs)
                             pair_row(o, r, to, channels);
@@ -456,6 +477,14 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                                        (o->at[1] + d) * p->small_x[0] + (o->at[2] + h) * p->small_x[1] +
                                        (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    if (o->line) {
+                        if (r == 0)
+                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels, lanes);
+                        gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
+                        clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
+                        at += panel_pixels(o, outputs);
+                        continue;
+                    }
                     // Rows that follow each other in memory are one.
                     const bool goes_on = count && l->phases == 1 && at == to + count &&
                                          next == from + count * p->small_x[2];
@@ -705,7 +734,7 @@ typedef struct call {
 } call;
 
 static int64_t worker_bytes(const plan *l) {
-    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2]) + (int64_t)sizeof(run) * l->runs, 64);
+    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3]) + (int64_t)sizeof(run) * l->runs, 64);
 }
 
 static place task_place(const call *c, int64_t tile_, int64_t *group) {
@@ -727,11 +756,13 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
     float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panel = rows + l->floats[0];
     float *dw = panel + l->floats[1];
-    run *runs = (run *)(dw + l->floats[2]);
+    float *line = dw + l->floats[2];
+    run *runs = (run *)(line + l->floats[3]);
     if (l->chunks > 1)
         dw = c->dw + task * l->dw;
     int64_t group;
     place o = task_place(c, task % l->tiles, &group);
+    o.line = l->floats[3] ? line : 0;
     const int64_t chunk = task / l->tiles, begin = l->blocks * chunk / l->chunks;
     const int64_t end = l->blocks * (chunk + 1) / l->chunks;
     for (int64_t block = begin; block < end; block++) {
