@@ -1,0 +1,537 @@
+// y, x and w where a group has one channel on either side.
+//
+// Lanes are neighbouring channels, so the loops are those of tensors with channels last: blocks of LANES channels, rows
+// of output, then tiles of pixels whose accumulators live over all taps. A tile walks its input columns once and adds
+// each to every (pixel, kw) it belongs to; weights are packed to [block][kd][kh][kw][LANES] first. Taps that fall
+// outside are left out, in tiles at the edges one by one: no padding is ever multiplied. A solve for big walks the
+// pixels of each residue of the stride, for which it is a solve for small with fewer taps and stride 1; dilated rows
+// are split into plain ones in the same way.
+// Planes of tensors with channels first are transposed to scratch, LANES channels at a time, and back.
+
+#include "depthwise.h"
+
+#define UNROLL_ALL _Pragma("GCC unroll 64")
+#define P (LANES == 16 ? 14 : 7) // pixels of a tile
+
+// The taps that one output position meets on one axis: tap j is k + j*k_step and reads input at + j*at_step.
+// at_step is positive: a solve for x takes its taps backwards.
+typedef struct taps {
+    int64_t count, k, k_step, at, at_step;
+} taps;
+
+// A solve for small or for big: the same loops with the tensors exchanged.
+typedef struct solve {
+    const opwright_problem *p;
+    bool backward;  // for big
+    const int64_t *in_size, *out_size, *in_x, *out_x;
+    int64_t in_n, in_c, out_n, out_c;
+} solve;
+
+static solve solve_of(const opwright_problem *p, bool backward) {
+    if (backward)
+        return (solve){p, true, p->small, p->big, p->small_x, p->big_x, p->small_n, p->small_c, p->big_n, p->big_c};
+    return (solve){p, false, p->big, p->small, p->big_x, p->small_x, p->big_n, p->big_c, p->small_n, p->small_c};
+}
+
+static int64_t common(int64_t a, int64_t b) {
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+static taps taps_of(const solve *s, int axis, int64_t out) {
+    const opwright_problem *p = s->p;
+    const int64_t K = p->taps[axis], S = p->stride[axis], D = p->dilation[axis], pad = p->pad[axis];
+    if (!s->backward)
+        return (taps){K, 0, 1, out * S - pad, D};
+    const int64_t divisor = common(S, D), step = S / divisor;
+    for (int64_t k = 0; k < least(K, step); k++)
+        if ((out + pad - k * D) % S == 0) {
+            const int64_t count = ceil_div(K - k, step), last = k + (count - 1) * step;
+            return (taps){count, last, -step, (out + pad - last * D) / S, D / divisor};
+        }
+    return (taps){0, 0, 1, 0, 1};
+}
+
+// Without the taps that fall outside [0, size).
+static taps clipped(taps t, int64_t size) {
+    const int64_t first = t.at < 0 ? ceil_div(-t.at, t.at_step) : 0;
+    const int64_t end = t.at < size ? least(t.count, ceil_div(size - t.at, t.at_step)) : 0;
+    return (taps){most(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
+}
+
+// Channel lanes.
+
+typedef struct tile {
+    const elem *in;   // the block of channels at position 0
+    const float *w;   // [kd][kh][kw][LANES]
+    elem *out;        // the first pixel
+    const int64_t *in_x;
+    int64_t w_x[3];
+    taps d, h, w_taps; // of the first pixel; those of the rows are clipped
+    int64_t in_step;  // from a pixel to the next, in steps of the taps
+    int64_t width;    // of the input
+    int64_t out_step; // from a pixel to the next, in elements
+    int64_t pixels, lanes;
+    vec bias;
+} tile;
+
+INLINE vec lanes_load(const elem *p, bool part, int64_t lanes) { return part && lanes < LANES ? elem_load_part(p, lanes) : elem_load(p); }
+INLINE void lanes_store(elem *p, vec v, bool part, int64_t lanes) {
+    if (part && lanes < LANES)
+        elem_store_part(p, v, lanes);
+    else
+        elem_store(p, v);
+}
+
+INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) {
+    vec acc[P];
+    UNROLL for (int i = 0; i < P; i++) acc[i] = (vec){0};
+    const int64_t at_step = t->w_taps.at_step, pitch = at_step * t->in_x[2];
+    for (int64_t jd = 0; jd < t->d.count; jd++)
+        for (int64_t jh = 0; jh < t->h.count; jh++) {
+            const elem *in = t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] +
+                             (t->h.at + jh * t->h.at_step) * t->in_x[1] + t->w_taps.at * t->in_x[2];
+            const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
+                             (t->h.k + jh * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
+            if (KW > 0) {
+                vec weights[KW > 0 ? KW : 1];
+                UNROLL for (int k = 0; k < KW; k++) weights[k] = vec_load(w + k * t->w_taps.k_step * LANES);
+                UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++) {
+                    if (edge && (uint64_t)(t->w_taps.at + c * at_step) >= (uint64_t)t->width)
+                        continue;
+                    const vec x = lanes_load(in + c * pitch, edge, t->lanes);
+                    UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P)
+                        acc[(c - k) / S] += x * weights[k];
+                }
+            } else {
+                for (int64_t k = 0; k < t->w_taps.count; k++, in += pitch, w += t->w_taps.k_step * LANES) {
+                    const vec weight = vec_load(w);
+                    UNROLL for (int i = 0; i < P; i++) {
+                        const int64_t c = i * t->in_step + k;
+                        if (edge && (uint64_t)(t->w_taps.at + c * at_step) >= (uint64_t)t->width)
+                            continue;
+                        acc[i] += weight * lanes_load(in + i * t->in_step * pitch, edge, t->lanes);
+                    }
+                }
+            }
+            UNROLL for (int i = 0; i < P; i++) PIN(acc[i]);
+        }
+    UNROLL for (int i = 0; i < P; i++) if (!edge || i < t->pixels)
+        lanes_store(t->out + i * t->out_step, acc[i] + t->bias, edge, t->lanes);
+}
+
+typedef void tile_function(const tile *t);
+#define TILE(KW, S)                                                                                                    \
+    static void tile_k##KW##_s##S(const tile *t) { tile_run(KW, S, false, t); }                                        \
+    static void edge_k##KW##_s##S(const tile *t) { tile_run(KW, S, true, t); }
+TILE(0, 1)
+TILE(2, 1)
+TILE(3, 1)
+TILE(5, 1)
+TILE(7, 1)
+TILE(3, 2)
+TILE(5, 2)
+
+static const struct row_of_tiles {
+    int64_t taps, in_step;
+    tile_function *inner, *edge;
+} tiles[] = {
+    {2, 1, tile_k2_s1, edge_k2_s1}, {3, 1, tile_k3_s1, edge_k3_s1}, {5, 1, tile_k5_s1, edge_k5_s1},
+    {7, 1, tile_k7_s1, edge_k7_s1}, {3, 2, tile_k3_s2, edge_k3_s2}, {5, 2, tile_k5_s2, edge_k5_s2},
+    {0, 0, tile_k0_s1, edge_k0_s1},
+};
+
+static const struct row_of_tiles *tiles_for(int64_t count, int64_t in_step) {
+    const struct row_of_tiles *t = tiles;
+    while (t->taps != 0 && (t->taps != count || t->in_step != in_step))
+        t++;
+    return t;
+}
+
+// Rows [row, end) of the output of `lanes` channels, rows counted over depth and height.
+static void lanes_rows(const solve *s, const elem *in, const float *w, vec bias, elem *out, int64_t lanes, int64_t row,
+                       int64_t end) {
+    const int64_t *K = s->p->taps, width = s->out_size[2];
+    const int64_t phases = s->backward ? s->p->stride[2] : 1;
+    tile t = {.in = in, .w = w, .in_x = s->in_x, .w_x = {K[1] * K[2] * LANES, K[2] * LANES, LANES},
+              .width = s->in_size[2], .lanes = lanes, .bias = bias};
+    for (; row < end; row++) {
+        const int64_t d = row / s->out_size[1], h = row % s->out_size[1];
+        t.d = clipped(taps_of(s, 0, d), s->in_size[0]);
+        t.h = clipped(taps_of(s, 1, h), s->in_size[1]);
+        elem *line = out + d * s->out_x[0] + h * s->out_x[1];
+        for (int64_t phase = 0; phase < least(phases, width); phase++) {
+            // Pixels `step` apart meet inputs a whole number of taps' steps apart: a dilated row is several plain ones.
+            const taps first = taps_of(s, 2, phase);
+            const int64_t in_step = s->backward ? 1 : s->p->stride[2];
+            const int64_t classes = first.at_step / common(in_step, first.at_step), step = phases * classes;
+            t.in_step = in_step * classes / first.at_step;
+            t.out_step = step * s->out_x[2];
+            const struct row_of_tiles *kind = tiles_for(first.count, t.in_step);
+            for (int64_t class = 0; class < classes && phase + class * phases < width; class++) {
+                const int64_t start = phase + class * phases, count = ceil_div(width - start, step);
+                for (int64_t q = 0; q < count; q += P) {
+                    t.w_taps = first;
+                    t.w_taps.at += (class + q * classes) * in_step;
+                    t.pixels = least(P, count - q);
+                    t.out = line + (start + q * step) * s->out_x[2];
+                    const int64_t last = t.w_taps.at + ((P - 1) * t.in_step + first.count - 1) * first.at_step;
+                    const bool edge = t.pixels < P || lanes < LANES || t.w_taps.at < 0 || last >= t.width;
+                    (edge ? kind->edge : kind->inner)(&t);
+                }
+            }
+        }
+    }
+}
+
+// Squares of LANES channels by LANES neighbours: `count` neighbours of `lanes` channels, the rest 0.
+INLINE void square_load(vec v[LANES], const elem *p, int64_t channel, int64_t lanes, int64_t count) {
+    UNROLL for (int i = 0; i < LANES; i++)
+        v[i] = i >= lanes ? (vec){0} : lanes_load(p + i * channel, true, count);
+    vec_transpose(v);
+}
+
+// Weights as [block][kd][kh][kw][LANES], 0 in the lanes past the last channel.
+typedef struct packing {
+    const opwright_problem *p;
+    const elem *weights;
+    float *to;
+} packing;
+
+static int64_t volume(const int64_t x[3]) { return x[0] * x[1] * x[2]; }
+// Whether positions of a tensor follow each other without gaps.
+static bool dense(const int64_t size[3], const int64_t distance[3]) {
+    return (size[2] == 1 || distance[2] == 1) && (size[1] == 1 || distance[1] == size[2]) &&
+           (size[0] == 1 || distance[0] == size[1] * size[2]);
+}
+
+static void pack_block(const void *context, int64_t block, int64_t worker) {
+    (void)worker;
+    const packing *c = context;
+    const opwright_problem *p = c->p;
+    const int64_t count = volume(p->taps), lanes = least(LANES, p->G - block * LANES);
+    const elem *from = c->weights + block * LANES * p->w_g;
+    float *to = c->to + block * LANES * count;
+    if (dense(p->taps, p->w_k)) {
+        for (int64_t k = 0; k < count; k += LANES) {
+            vec v[LANES];
+            square_load(v, from + k, p->w_g, lanes, least(LANES, count - k));
+            UNROLL for (int i = 0; i < LANES; i++) if (i < count - k)
+                vec_store(to + (k + i) * LANES, v[i]);
+        }
+        return;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const elem *tap = from + k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] +
+                          k % p->taps[2] * p->w_k[2];
+        vec v = {0};
+        if (p->w_g == 1)
+            v = lanes_load(tap, true, lanes);
+        else
+            for (int64_t i = 0; i < lanes; i++)
+                v[i] = elem_get(tap + i * p->w_g);
+        vec_store(to + k * LANES, v);
+    }
+}
+
+// Channels of a plane side by side, as a tensor with channels last, and back.
+static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t count, elem *to) {
+    for (int64_t x = 0; x < count; x += LANES) {
+        vec v[LANES];
+        square_load(v, from + x, channel, lanes, least(LANES, count - x));
+        UNROLL for (int i = 0; i < LANES; i++) if (i < count - x)
+            elem_store(to + (x + i) * LANES, v[i]);
+    }
+}
+
+static void separate(const elem *from, int64_t channel, int64_t lanes, int64_t count, elem *to) {
+    for (int64_t x = 0; x < count; x += LANES) {
+        vec v[LANES];
+        UNROLL for (int i = 0; i < LANES; i++)
+            v[i] = i < count - x ? elem_load(from + (x + i) * LANES) : (vec){0};
+        vec_transpose(v);
+        UNROLL for (int i = 0; i < LANES; i++) if (i < lanes)
+            lanes_store(to + i * channel + x, v[i], true, least(LANES, count - x));
+    }
+}
+
+// The problem of one block of channels whose planes were interleaved.
+static opwright_problem interleaved(const opwright_problem *p, int64_t lanes) {
+    opwright_problem q = *p;
+    q.N = 1, q.G = lanes, q.big_c = q.small_c = 1;
+    q.big_x[2] = q.small_x[2] = LANES;
+    for (int a = 1; a >= 0; a--) {
+        q.big_x[a] = q.big_x[a + 1] * p->big[a + 1];
+        q.small_x[a] = q.small_x[a + 1] * p->small[a + 1];
+    }
+    return q;
+}
+
+static bool channels_last(const opwright_problem *p) { return p->big_c == 1 && p->small_c == 1; }
+
+bool depthwise_fits(const opwright_problem *p) {
+    return p->A == 1 && p->B == 1 &&
+           (channels_last(p) || (dense(p->big, p->big_x) && dense(p->small, p->small_x)));
+}
+
+static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
+static int64_t packed_bytes(const opwright_problem *p) { return ceil_div(p->G, LANES) * LANES * volume(p->taps) * 4; }
+static int64_t plane_bytes(const int64_t size[3]) { return aligned(volume(size) * LANES * (int64_t)sizeof(elem)); }
+
+enum { TASK_OUTPUTS = 32768, TASK_BLOCKS = 8 };
+
+typedef struct call {
+    solve s;
+    const elem *in, *bias;
+    elem *out;
+    const float *packed;
+    char *own;  // of the first worker
+    int64_t own_bytes;
+    int64_t rows, row_tasks, block_tasks;
+} call;
+
+static vec bias_of(const elem *bias, int64_t channel, int64_t lanes) {
+    return bias ? lanes_load(bias + channel, true, lanes) : (vec){0};
+}
+
+static void last_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const solve *s = &c->s;
+    const opwright_problem *p = s->p;
+    const int64_t n = task / (c->row_tasks * c->block_tasks), part = task / c->block_tasks % c->row_tasks;
+    const int64_t all = s->out_size[0] * s->out_size[1], first = task % c->block_tasks * TASK_BLOCKS;
+    for (int64_t block = first; block < least(first + TASK_BLOCKS, ceil_div(p->G, LANES)); block++) {
+        const int64_t g = block * LANES, lanes = least(LANES, p->G - g);
+        lanes_rows(s, c->in + n * s->in_n + g, c->packed + g * volume(p->taps), bias_of(c->bias, g, lanes),
+                   c->out + n * s->out_n + g, lanes, part * c->rows, least(all, (part + 1) * c->rows));
+    }
+}
+
+static void first_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const solve *s = &c->s;
+    const opwright_problem *p = s->p;
+    const int64_t blocks = ceil_div(p->G, LANES), n = task / blocks, g = task % blocks * LANES;
+    const int64_t lanes = least(LANES, p->G - g);
+    elem *in = (elem *)(void *)(c->own + worker * c->own_bytes);
+    elem *out = (elem *)(void *)((char *)in + plane_bytes(s->in_size));
+    interleave(c->in + n * s->in_n + g * s->in_c, s->in_c, lanes, volume(s->in_size), in);
+    const opwright_problem q = interleaved(p, LANES);
+    const solve inner = solve_of(&q, s->backward);
+    lanes_rows(&inner, in, c->packed + g * volume(p->taps), bias_of(c->bias, g, lanes), out, LANES, 0,
+               s->out_size[0] * s->out_size[1]);
+    separate(out, s->out_c, lanes, volume(s->out_size), c->out + n * s->out_n + g * s->out_c);
+}
+
+static int64_t scratch_of(const opwright_problem *p, int64_t workers) {
+    return aligned(packed_bytes(p)) + (channels_last(p) ? 0 : workers * (plane_bytes(p->big) + plane_bytes(p->small)));
+}
+
+static void run(const opwright_problem *p, bool backward, const elem *in, const elem *weights, const elem *bias,
+                elem *out, const opwright_team *team, void *scratch) {
+    const packing pack = {p, weights, scratch};
+    const int64_t blocks = ceil_div(p->G, LANES);
+    opwright_run(team, pack_block, &pack, blocks);
+    call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch,
+              .own = (char *)scratch + aligned(packed_bytes(p)),
+              .own_bytes = plane_bytes(p->big) + plane_bytes(p->small)};
+    if (!channels_last(p)) {
+        opwright_run(team, first_task, &c, p->N * blocks);
+        return;
+    }
+    const int64_t all = c.s.out_size[0] * c.s.out_size[1];
+    const int64_t wide = c.s.out_size[2] * least(p->G, TASK_BLOCKS * LANES);
+    c.rows = ceil_div(all, ceil_div(all, ceil_div(TASK_OUTPUTS, wide)));
+    c.row_tasks = ceil_div(all, c.rows);
+    c.block_tasks = ceil_div(blocks, TASK_BLOCKS);
+    opwright_run(team, last_task, &c, p->N * c.row_tasks * c.block_tasks);
+}
+
+void depthwise_y(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias, elem *small,
+                 const opwright_team *team, void *scratch) {
+    run(p, false, big, weights, bias, small, team, scratch);
+}
+void depthwise_x(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias, elem *big,
+                 const opwright_team *team, void *scratch) {
+    run(p, true, small, weights, bias, big, team, scratch);
+}
+int64_t depthwise_y_scratch(const opwright_problem *p, int64_t workers) { return scratch_of(p, workers); }
+int64_t depthwise_x_scratch(const opwright_problem *p, int64_t workers) { return scratch_of(p, workers); }
+
+// Weights.
+
+enum { SUM_PIXELS = 256, W_TASKS = 16 };
+#define ROWS_OF_5 (LANES == 8 ? 2 : 5)
+#define ROWS_OF_7 (LANES == 8 ? 1 : 3)
+
+// KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
+INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
+                  int64_t lanes, const int64_t k[3], int64_t row, int64_t end, float *sum) {
+    vec acc[KH][KW];
+    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) acc[i][j] = (vec){0};
+    const bool part = lanes < LANES;
+    const int64_t S = p->stride[2], D = p->dilation[2], column = k[2] * D - p->pad[2];
+    const int64_t pitch = D * p->big_x[2], line = p->dilation[1] * p->big_x[1], width = p->big[2];
+    // The pixels all of whose taps meet an input column.
+    const int64_t low = least(p->small[2], column < 0 ? ceil_div(-column, S) : 0);
+    const int64_t room = width - 1 - column - (KW - 1) * D;
+    const int64_t high = most(low, least(p->small[2], room < 0 ? 0 : room / S + 1));
+    for (; row < end; row++) {
+        const int64_t od = row / p->small[1], oh = row % p->small[1];
+        const int64_t d = od * p->stride[0] + k[0] * p->dilation[0] - p->pad[0];
+        const int64_t h = oh * p->stride[1] + k[1] * p->dilation[1] - p->pad[1];
+        if (d < 0 || d >= p->big[0])
+            continue;
+        const bool whole = !part && h >= 0 && h + (KH - 1) * p->dilation[1] < p->big[1];
+        const elem *dy = small + od * p->small_x[0] + oh * p->small_x[1];
+        const elem *x = big + d * p->big_x[0] + h * p->big_x[1] + column * p->big_x[2];
+        for (int64_t o = 0; o < p->small[2]; o++) {
+            if (whole && o == low)
+                for (; o < high; o++) {
+                    const vec y = elem_load(dy + o * p->small_x[2]);
+                    const elem *at = x + o * S * p->big_x[2];
+                    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++)
+                        acc[i][j] += y * elem_load(at + i * line + j * pitch);
+                    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[i][j]);
+                }
+            if (o == p->small[2])
+                break;
+            const vec y = lanes_load(dy + o * p->small_x[2], true, lanes);
+            const elem *at = x + o * S * p->big_x[2];
+            UNROLL for (int i = 0; i < KH; i++) {
+                if ((uint64_t)(h + i * p->dilation[1]) >= (uint64_t)p->big[1])
+                    continue;
+                UNROLL for (int j = 0; j < KW; j++) if ((uint64_t)(column + o * S + j * D) < (uint64_t)width)
+                    acc[i][j] += y * lanes_load(at + i * line + j * pitch, true, lanes);
+            }
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[i][j]);
+        }
+    }
+    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) {
+        float *to = sum + (((k[0] * p->taps[1]) + k[1] + i) * p->taps[2] + k[2] + j) * LANES;
+        vec_store(to, vec_load(to) + acc[i][j]);
+    }
+}
+
+typedef void w_function(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes,
+                        const int64_t k[3], int64_t row, int64_t end, float *sum);
+#define W_BLOCK(NAME, KH, KW)                                                                                          \
+    static void NAME(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes, const int64_t k[3], \
+                     int64_t row, int64_t end, float *sum) {                                                           \
+        w_run(KH, KW, p, big, small, lanes, k, row, end, sum);                                                         \
+    }
+W_BLOCK(w_several_3, 3, 3)
+W_BLOCK(w_several_5, ROWS_OF_5, 5)
+W_BLOCK(w_several_7, ROWS_OF_7, 7)
+W_BLOCK(w_1, 1, 1)
+W_BLOCK(w_3, 1, 3)
+W_BLOCK(w_5, 1, 5)
+W_BLOCK(w_7, 1, 7)
+
+static const struct row_of_blocks {
+    int64_t rows, columns;
+    bool alone;  // only for kernels of just that width
+    w_function *run;
+} w_blocks[] = {
+    {3, 3, true, w_several_3}, {ROWS_OF_5, 5, true, w_several_5}, {ROWS_OF_7, 7, true, w_several_7},
+    {1, 7, false, w_7},        {1, 5, false, w_5},                {1, 3, false, w_3},
+    {1, 1, false, w_1},
+};
+
+// All taps over rows [row, end) of one image.
+static void w_rows(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes, int64_t row,
+                   int64_t end, float *sum) {
+    const int64_t several = most(1, SUM_PIXELS / p->small[2]);
+    for (; row < end; row += several)
+        for (int64_t d = 0; d < p->taps[0]; d++)
+            for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
+                rows = 1;
+                for (int64_t w = 0, columns; w < p->taps[2]; w += columns) {
+                    const struct row_of_blocks *b = w_blocks;
+                    while (b->rows > p->taps[1] - h || b->columns > p->taps[2] - w ||
+                           (b->alone && b->columns != p->taps[2]))
+                        b++;
+                    rows = b->rows, columns = b->columns;
+                    b->run(p, big, small, lanes, (int64_t[3]){d, h, w}, row, least(end, row + several), sum);
+                }
+            }
+}
+
+typedef struct w_call {
+    const opwright_problem *p;
+    const elem *big, *small;
+    elem *weights;
+    float *sums;  // [chunk][block][tap][LANES]
+    char *own;
+    int64_t own_bytes, chunks, rows;  // rows of a chunk, counted over images too
+} w_call;
+
+static int64_t w_chunks(const opwright_problem *p) {
+    const int64_t blocks = ceil_div(p->G, LANES);
+    const int64_t rows = channels_last(p) ? p->N * p->small[0] * p->small[1] : p->N;
+    return most(1, least(rows, W_TASKS / blocks));
+}
+
+static void w_task(const void *context, int64_t task, int64_t worker) {
+    const w_call *c = context;
+    const opwright_problem *p = c->p;
+    const int64_t blocks = ceil_div(p->G, LANES), chunk = task / blocks, g = task % blocks * LANES;
+    const int64_t lanes = least(LANES, p->G - g), in_image = p->small[0] * p->small[1];
+    float *sum = c->sums + task * LANES * volume(p->taps);
+    memset(sum, 0, (size_t)(LANES * volume(p->taps)) * 4);
+    if (channels_last(p)) {
+        const int64_t end = least(p->N * in_image, (chunk + 1) * c->rows);
+        for (int64_t row = chunk * c->rows, next; row < end; row = next) {
+            const int64_t n = row / in_image;
+            next = least(end, (n + 1) * in_image);
+            w_rows(p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, lanes, row - n * in_image,
+                   next - n * in_image, sum);
+        }
+        return;
+    }
+    elem *big = (elem *)(void *)(c->own + worker * c->own_bytes);
+    elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big));
+    const opwright_problem q = interleaved(p, LANES);
+    for (int64_t n = chunk * c->rows; n < least(p->N, (chunk + 1) * c->rows); n++) {
+        interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, lanes, volume(p->big), big);
+        interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, lanes, volume(p->small), small);
+        w_rows(&q, big, small, LANES, 0, in_image, sum);
+    }
+}
+
+static void w_finish(const void *context, int64_t block, int64_t worker) {
+    (void)worker;
+    const w_call *c = context;
+    const opwright_problem *p = c->p;
+    const int64_t blocks = ceil_div(p->G, LANES), lanes = least(LANES, p->G - block * LANES);
+    for (int64_t k = 0; k < volume(p->taps); k++) {
+        vec sum = {0};
+        for (int64_t chunk = 0; chunk < c->chunks; chunk++)
+            sum += vec_load(c->sums + ((chunk * blocks + block) * volume(p->taps) + k) * LANES);
+        elem *to = c->weights + block * LANES * p->w_g + k / (p->taps[1] * p->taps[2]) * p->w_k[0] +
+                   k / p->taps[2] % p->taps[1] * p->w_k[1] + k % p->taps[2] * p->w_k[2];
+        for (int64_t i = 0; i < lanes; i++)
+            elem_put(to + i * p->w_g, sum[i]);
+    }
+}
+
+static int64_t sums_bytes(const opwright_problem *p) { return aligned(w_chunks(p) * packed_bytes(p)); }
+
+int64_t depthwise_w_scratch(const opwright_problem *p, int64_t workers) {
+    return sums_bytes(p) + (channels_last(p) ? 0 : workers * (plane_bytes(p->big) + plane_bytes(p->small)));
+}
+
+void depthwise_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                 const opwright_team *team, void *scratch) {
+    const int64_t blocks = ceil_div(p->G, LANES), rows = channels_last(p) ? p->N * p->small[0] * p->small[1] : p->N;
+    w_call c = {p, big, small, weights, scratch, (char *)scratch + sums_bytes(p),
+                plane_bytes(p->big) + plane_bytes(p->small), w_chunks(p), 0};
+    c.rows = ceil_div(rows, c.chunks);
+    c.chunks = ceil_div(rows, c.rows);
+    opwright_run(team, w_task, &c, c.chunks * blocks);
+    opwright_run(team, w_finish, &c, blocks);
+}
