@@ -12,6 +12,10 @@
 
 #define UNROLL_ALL _Pragma("GCC unroll 64")
 #define P (LANES == 16 ? 14 : 7) // pixels of a tile
+enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
+
+// Keeps a pointer that is stepped from being computed ahead, once for every step, which spills.
+#define STEP(p) __asm__("" : "+r"(p))
 
 // The taps that one output position meets on one axis: tap j is k + j*k_step and reads input at + j*at_step.
 // at_step is positive: a solve for x takes its taps backwards.
@@ -25,13 +29,10 @@ typedef struct solve {
     bool backward;  // for big
     const int64_t *in_size, *out_size, *in_x, *out_x;
     int64_t in_n, in_c, out_n, out_c;
+    // Per axis: outputs `out_step` apart meet the same taps, on inputs `in_step` apart. A backward solve has out_step
+    // such phases; in the one of its first output k, if there is a tap k, taps are k_step apart.
+    int64_t in_step[3], out_step[3], k_step[3], at_step[3];
 } solve;
-
-static solve solve_of(const opwright_problem *p, bool backward) {
-    if (backward)
-        return (solve){p, true, p->small, p->big, p->small_x, p->big_x, p->small_n, p->small_c, p->big_n, p->big_c};
-    return (solve){p, false, p->big, p->small, p->big_x, p->small_x, p->big_n, p->big_c, p->small_n, p->small_c};
-}
 
 static int64_t common(int64_t a, int64_t b) {
     while (b != 0) {
@@ -41,24 +42,50 @@ static int64_t common(int64_t a, int64_t b) {
     return a;
 }
 
+static solve solve_of(const opwright_problem *p, bool backward) {
+    solve s = {p, false, p->big, p->small, p->big_x, p->small_x, p->big_n, p->big_c, p->small_n, p->small_c,
+               {0}, {0}, {0}, {0}};
+    if (backward)
+        s = (solve){p, true, p->small, p->big, p->small_x, p->big_x, p->small_n, p->small_c, p->big_n, p->big_c,
+                    {0}, {0}, {0}, {0}};
+    for (int a = 0; a < 3; a++) {
+        const int64_t S = p->stride[a], D = p->dilation[a], divisor = common(S, D);
+        s.in_step[a] = backward ? 1 : S;
+        s.out_step[a] = backward ? S : 1;
+        s.k_step[a] = backward ? S / divisor : 1;
+        s.at_step[a] = backward ? D / divisor : D;
+    }
+    return s;
+}
+
+// Division, where the divisor is 1 most of the time.
+INLINE int64_t over(int64_t a, int64_t b) { return b == 1 ? a : a / b; }
+
 static taps taps_of(const solve *s, int axis, int64_t out) {
     const opwright_problem *p = s->p;
-    const int64_t K = p->taps[axis], S = p->stride[axis], D = p->dilation[axis], pad = p->pad[axis];
+    const int64_t K = p->taps[axis], S = p->stride[axis], D = p->dilation[axis], at = out + p->pad[axis];
+    const int64_t k_step = s->k_step[axis], at_step = s->at_step[axis];
     if (!s->backward)
-        return (taps){K, 0, 1, out * S - pad, D};
-    const int64_t divisor = common(S, D), step = S / divisor;
-    for (int64_t k = 0; k < least(K, step); k++)
-        if ((out + pad - k * D) % S == 0) {
-            const int64_t count = ceil_div(K - k, step), last = k + (count - 1) * step;
-            return (taps){count, last, -step, (out + pad - last * D) / S, D / divisor};
+        return (taps){K, 0, 1, out * S - p->pad[axis], D};
+    for (int64_t k = 0; k < least(K, k_step); k++)
+        if (S == 1 || (at - k * D) % S == 0) {
+            const int64_t count = over(K - k + k_step - 1, k_step), last = k + (count - 1) * k_step;
+            return (taps){count, last, -k_step, over(at - last * D, S), at_step};
         }
     return (taps){0, 0, 1, 0, 1};
 }
 
+// Where t begins and ends to lie in [0, size).
+INLINE int64_t taps_low(const taps *t) {
+    return t->at < 0 ? over(t->at_step - 1 - t->at, t->at_step) : 0;
+}
+INLINE int64_t taps_high(const taps *t, int64_t size) {
+    return t->at < size ? over(size - t->at + t->at_step - 1, t->at_step) : 0;
+}
+
 // Without the taps that fall outside [0, size).
 static taps clipped(taps t, int64_t size) {
-    const int64_t first = t.at < 0 ? ceil_div(-t.at, t.at_step) : 0;
-    const int64_t end = t.at < size ? least(t.count, ceil_div(size - t.at, t.at_step)) : 0;
+    const int64_t first = taps_low(&t), end = least(t.count, taps_high(&t, size));
     return (taps){most(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
 }
 
@@ -78,9 +105,12 @@ typedef struct tile {
     vec bias;
 } tile;
 
-INLINE vec lanes_load(const elem *p, bool part, int64_t lanes) { return part && lanes < LANES ? elem_load_part(p, lanes) : elem_load(p); }
+// All lanes, or where `part` the first few: a mask where that is free, a branch elsewhere.
+INLINE vec lanes_load(const elem *p, bool part, int64_t lanes) {
+    return part && (LANES == 16 || lanes < LANES) ? elem_load_part(p, lanes) : elem_load(p);
+}
 INLINE void lanes_store(elem *p, vec v, bool part, int64_t lanes) {
-    if (part && lanes < LANES)
+    if (part && (LANES == 16 || lanes < LANES))
         elem_store_part(p, v, lanes);
     else
         elem_store(p, v);
@@ -89,7 +119,9 @@ INLINE void lanes_store(elem *p, vec v, bool part, int64_t lanes) {
 INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) {
     vec acc[P];
     UNROLL for (int i = 0; i < P; i++) acc[i] = (vec){0};
-    const int64_t at_step = t->w_taps.at_step, pitch = at_step * t->in_x[2];
+    const int64_t at_step = t->w_taps.at_step, pitch = at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
+    // Columns of the walk that lie in the input.
+    const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->width);
     for (int64_t jd = 0; jd < t->d.count; jd++)
         for (int64_t jh = 0; jh < t->h.count; jh++) {
             const elem *in = t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] +
@@ -97,23 +129,26 @@ INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) 
             const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
                              (t->h.k + jh * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
             if (KW > 0) {
-                vec weights[KW > 0 ? KW : 1];
-                UNROLL for (int k = 0; k < KW; k++) weights[k] = vec_load(w + k * t->w_taps.k_step * LANES);
-                UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++) {
-                    if (edge && (uint64_t)(t->w_taps.at + c * at_step) >= (uint64_t)t->width)
+                vec weights[MAX_TAPS];
+                UNROLL for (int k = 0; k < KW; k++) weights[k] = vec_load(w + k * w_step);
+                UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++, in += pitch) {
+                    STEP(in);
+                    if (edge && (c < low || c >= high))
                         continue;
-                    const vec x = lanes_load(in + c * pitch, edge, t->lanes);
+                    const vec x = lanes_load(in, edge, t->lanes);
                     UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P)
                         acc[(c - k) / S] += x * weights[k];
                 }
             } else {
-                for (int64_t k = 0; k < t->w_taps.count; k++, in += pitch, w += t->w_taps.k_step * LANES) {
+                for (int64_t k = 0; k < t->w_taps.count; k++, in += pitch, w += w_step) {
                     const vec weight = vec_load(w);
-                    UNROLL for (int i = 0; i < P; i++) {
-                        const int64_t c = i * t->in_step + k;
-                        if (edge && (uint64_t)(t->w_taps.at + c * at_step) >= (uint64_t)t->width)
+                    const elem *at = in;
+                    int64_t c = k;
+                    UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch, c += t->in_step) {
+                        STEP(at);
+                        if (edge && (c < low || c >= high))
                             continue;
-                        acc[i] += weight * lanes_load(in + i * t->in_step * pitch, edge, t->lanes);
+                        acc[i] += weight * lanes_load(at, edge, t->lanes);
                     }
                 }
             }
@@ -155,35 +190,35 @@ static const struct row_of_tiles *tiles_for(int64_t count, int64_t in_step) {
 static void lanes_rows(const solve *s, const elem *in, const float *w, vec bias, elem *out, int64_t lanes, int64_t row,
                        int64_t end) {
     const int64_t *K = s->p->taps, width = s->out_size[2];
-    const int64_t phases = s->backward ? s->p->stride[2] : 1;
+    // Pixels `step` apart meet inputs a whole number of taps' steps apart: a dilated row is several plain ones.
+    const int64_t classes = s->at_step[2] / common(s->in_step[2], s->at_step[2]), step = s->out_step[2] * classes;
     tile t = {.in = in, .w = w, .in_x = s->in_x, .w_x = {K[1] * K[2] * LANES, K[2] * LANES, LANES},
-              .width = s->in_size[2], .lanes = lanes, .bias = bias};
+              .in_step = s->in_step[2] * classes / s->at_step[2], .width = s->in_size[2],
+              .out_step = step * s->out_x[2], .lanes = lanes, .bias = bias};
+    int64_t d = row / s->out_size[1], h = row % s->out_size[1];
     for (; row < end; row++) {
-        const int64_t d = row / s->out_size[1], h = row % s->out_size[1];
         t.d = clipped(taps_of(s, 0, d), s->in_size[0]);
         t.h = clipped(taps_of(s, 1, h), s->in_size[1]);
         elem *line = out + d * s->out_x[0] + h * s->out_x[1];
-        for (int64_t phase = 0; phase < least(phases, width); phase++) {
-            // Pixels `step` apart meet inputs a whole number of taps' steps apart: a dilated row is several plain ones.
+        for (int64_t phase = 0; phase < least(s->out_step[2], width); phase++) {
             const taps first = taps_of(s, 2, phase);
-            const int64_t in_step = s->backward ? 1 : s->p->stride[2];
-            const int64_t classes = first.at_step / common(in_step, first.at_step), step = phases * classes;
-            t.in_step = in_step * classes / first.at_step;
-            t.out_step = step * s->out_x[2];
             const struct row_of_tiles *kind = tiles_for(first.count, t.in_step);
-            for (int64_t class = 0; class < classes && phase + class * phases < width; class++) {
-                const int64_t start = phase + class * phases, count = ceil_div(width - start, step);
-                for (int64_t q = 0; q < count; q += P) {
+            const int64_t walk = ((P - 1) * t.in_step + first.count - 1) * first.at_step;
+            for (int64_t class = 0, start; (start = phase + class * s->out_step[2]) < width && class < classes; class++)
+                for (int64_t o = start, q = class; o < width; o += P * step, q += P * classes) {
                     t.w_taps = first;
-                    t.w_taps.at += (class + q * classes) * in_step;
-                    t.pixels = least(P, count - q);
-                    t.out = line + (start + q * step) * s->out_x[2];
-                    const int64_t last = t.w_taps.at + ((P - 1) * t.in_step + first.count - 1) * first.at_step;
-                    const bool edge = t.pixels < P || lanes < LANES || t.w_taps.at < 0 || last >= t.width;
+                    t.w_taps.at += q * s->in_step[2];
+                    t.pixels = P;
+                    if (o + (P - 1) * step >= width)
+                        t.pixels = over(width - o + step - 1, step);
+                    t.out = line + o * s->out_x[2];
+                    const bool edge = t.pixels < P || lanes < LANES || t.w_taps.at < 0 ||
+                                      t.w_taps.at + walk >= t.width;
                     (edge ? kind->edge : kind->inner)(&t);
                 }
-            }
         }
+        if (++h == s->out_size[1])
+            h = 0, d++;
     }
 }
 
@@ -371,7 +406,7 @@ enum { SUM_PIXELS = 256, W_TASKS = 16 };
 // KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
 INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
                   int64_t lanes, const int64_t k[3], int64_t row, int64_t end, float *sum) {
-    vec acc[KH][KW];
+    vec acc[MAX_ROWS][MAX_TAPS];
     UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) acc[i][j] = (vec){0};
     const bool part = lanes < LANES;
     const int64_t S = p->stride[2], D = p->dilation[2], column = k[2] * D - p->pad[2];
