@@ -10,8 +10,12 @@
 
 #include "depthwise.h"
 
+#include <math.h>
+
 #define UNROLL_ALL _Pragma("GCC unroll 64")
 #define P (LANES == 16 ? 14 : 7) // pixels of a tile
+#define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
+#define ROWS_OF_7 (LANES == 8 ? 1 : 3)
 enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
 
 // Keeps a pointer that is stepped from being computed ahead, once for every step, which spills.
@@ -305,6 +309,556 @@ static opwright_problem interleaved(const opwright_problem *p, int64_t lanes) {
     return q;
 }
 
+enum { TASK_OUTPUTS = 32768, TASK_BLOCKS = 8, W_TASKS = 16, NARROW_PIXELS = 8192 };
+
+static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
+
+// Width lanes.
+
+// A call over width lanes. Output rows and columns are counted in q: out_step positions of the output are one q, its
+// phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
+// in_step][column], widened, with zeros where there is no input, so that every tap is a vector at some offset.
+enum {
+    WIDTH_BYTES = 32 << 10,  // of a unit's input, where it is not one row
+    WIDTH_COLUMNS = 2048,    // of a unit's output, in q
+    WIDTH_ROWS = 4,          // at the least
+    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 2, // that there is text for
+    FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
+    FINISH_CHANNELS = 64,
+};
+#define EVEN(s, i) 2 * (i)
+#define ODD(s, i) 2 * (i) + 1
+#define ZIP_LOW(s, i) ((i) & 1 ? LANES + (i) / 2 : (i) / 2)
+#define ZIP_HIGH(s, i) ((i) & 1 ? LANES + LANES / 2 + (i) / 2 : LANES / 2 + (i) / 2)
+
+INLINE float vec_sum(vec v) {
+    UNROLL for (int half = LANES / 2; half > 0; half /= 2) UNROLL for (int i = 0; i < half; i++) v[i] += v[i + half];
+    return v[0];
+}
+
+typedef struct plan {
+    int64_t low[2];        // input offset of the first tap of all phases, rows and columns
+    int64_t blocks[2], q[2]; // blocks of a plane; q of a block
+    int64_t line, row, plane; // distances in scratch
+    int64_t in_rows;
+    int64_t in_columns;    // positions of a row that are filled from the tensor or with zeros
+    int64_t depth;         // planes
+    int64_t rows_bytes, own_bytes;
+    int64_t units;         // of all planes
+    int64_t task_units;
+} plan;
+
+typedef struct tap {
+    int64_t offset;   // in scratch, from the place of the output
+    int64_t row, column; // of the input, from the output's
+    float w;
+} tap;
+
+// Lowest and highest input offset of any tap, from the input of its output's q.
+static void reach(const solve *s, int axis, int64_t *low, int64_t *high) {
+    *low = INT64_MAX, *high = INT64_MIN;
+    for (int64_t phase = 0; phase < s->out_step[axis]; phase++) {
+        const taps t = taps_of(s, axis, phase);
+        if (t.count > 0) {
+            *low = least(*low, t.at);
+            *high = most(*high, t.at + (t.count - 1) * t.at_step);
+        }
+    }
+    if (*low > *high)
+        *low = *high = 0;
+}
+
+static plan plan_of(const solve *s) {
+    plan c = {.depth = s->backward ? ceil_div(s->p->taps[0], s->k_step[0]) : s->p->taps[0]};
+    int64_t high[2];
+    for (int a = 0; a < 2; a++)
+        reach(s, a + 1, &c.low[a], &high[a]);
+    const int64_t columns = ceil_div(s->out_size[2], s->out_step[2]), rows = ceil_div(s->out_size[1], s->out_step[1]);
+    c.blocks[1] = ceil_div(columns, WIDTH_COLUMNS);
+    c.q[1] = ceil_div(columns, c.blocks[1]);
+    c.in_columns = (c.q[1] - 1) * s->in_step[2] + high[1] - c.low[1] + 1;
+    c.line = ceil_div(ceil_div(c.q[1], 2 * LANES) * 2 * LANES + (high[1] - c.low[1]) / s->in_step[2] + 1 + LANES, LANES) * LANES;
+    c.row = c.line * s->in_step[2];
+    if (c.row % 512 == 0)
+        c.row += LANES;
+    const int64_t halo = high[0] - c.low[0] + 1, fit = WIDTH_BYTES / 4 / (c.row * c.depth);
+    int64_t q = (fit - halo) / s->in_step[1] + 1;
+    q = least(rows, most(q, WIDTH_ROWS));
+    c.blocks[0] = ceil_div(rows, q);
+    c.q[0] = ceil_div(rows, c.blocks[0]);
+    c.in_rows = (c.q[0] - 1) * s->in_step[1] + halo;
+    c.plane = c.in_rows * c.row;
+    c.rows_bytes = aligned(c.depth * c.plane * 4);
+    c.units = s->out_size[0] * c.blocks[0] * c.blocks[1];
+    c.task_units = most(1, TASK_OUTPUTS / 2 / (c.q[0] * c.q[1] * s->out_step[1] * s->out_step[2]));
+    return c;
+}
+
+// `count` positions of a row from column x on, split by their residue modulo `step`, `line` apart; NULL is a row of
+// zeros. Whole vectors are written: up to LANES elements past the last, within the line.
+static void fill_row(const elem *row, int64_t x, int64_t count, int64_t width, int64_t step, int64_t line, float *to) {
+    const int64_t first = row ? least(count, most(0, -x)) : count, end = row ? most(first, least(count, width - x)) : count;
+    for (int64_t r = 0; r < step; r++) {
+        const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
+        const int64_t high = end > r ? over(end - r + step - 1, step) : 0;
+        if (low >= high) {
+            memset(to + r * line, 0, (size_t)line * 4);
+            continue;
+        }
+        memset(to + r * line, 0, (size_t)low * 4);
+        memset(to + r * line + high, 0, (size_t)(line - high) * 4);
+    }
+    if (step == 1) {
+        int64_t i = first;
+        for (; i + LANES <= end; i += LANES)
+            vec_store(to + i, elem_load(row + x + i));
+        if (i < end)
+            vec_store(to + i, elem_load_part(row + x + i, end - i));
+    } else if (step == 2) {
+        int64_t i = first;
+        if (i % 2 == 1 && i < end) {
+            to[line + i / 2] = elem_get(row + x + i);
+            i++;
+        }
+        for (; i < end; i += 2 * LANES) {
+            vec a, b;
+            if (i + 2 * LANES <= end) {
+                a = elem_load(row + x + i), b = elem_load(row + x + i + LANES);
+            } else {
+                a = lanes_load(row + x + i, true, least(LANES, end - i));
+                b = end - i > LANES ? elem_load_part(row + x + i + LANES, end - i - LANES) : (vec){0};
+            }
+            vec_store(to + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
+            vec_store(to + line + i / 2, SHUFFLE(a, b, EACH(ODD, 0)));
+        }
+    } else {
+        for (int64_t i = first; i < end; i++)
+            to[i % step * line + i / step] = elem_get(row + x + i);
+    }
+}
+
+// The input of a block of one plane. `t` are the taps of its depth, clipped.
+static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
+                       float *to) {
+    const int64_t x = q_column * s->in_step[2] + c->low[1];
+    for (int64_t j = 0; j < d->count; j++)
+        for (int64_t i = 0; i < c->in_rows; i++) {
+            const int64_t y = q_row * s->in_step[1] + c->low[0] + i;
+            const elem *row = in + (d->at + j * d->at_step) * s->in_x[0] + y * s->in_x[1];
+            fill_row(y >= 0 && y < s->in_size[1] ? row : 0, x, c->in_columns, s->in_size[2], s->in_step[2], c->line,
+                     to + j * c->plane + i * c->row);
+        }
+}
+
+INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
+    const int64_t at = column - c->low[1], step = s->in_step[2];
+    return step == 1 ? at : at % step * c->line + at / step;
+}
+
+// R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows it belongs
+// to. `column[kw]` is the place of a tap.
+INLINE void width_run(const int KH, const int KW, const int S, const int R, const int C, const float *in, int64_t row,
+                      const int64_t *column, const float *w, vec bias, int64_t count, elem *out, int64_t out_row) {
+    vec weights[MAX_TAPS * MAX_TAPS];
+    UNROLL_ALL for (int k = 0; k < KH * KW; k++) weights[k] = vec_splat(w[k]);
+    for (int64_t q = 0; q < count; q += C * LANES) {
+        // The last vectors of a row end where it ends, those before it notwithstanding.
+        if (q > 0 && q + C * LANES > count)
+            q = count - C * LANES;
+        vec acc[MAX_WIDTH_ROWS][MAX_WIDTH_VECTORS];
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) acc[r][v] = (vec){0};
+        UNROLL for (int i = 0; i < (R - 1) * S + KH; i++) UNROLL for (int k = 0; k < KW; k++) {
+            vec x[MAX_WIDTH_VECTORS];
+            UNROLL for (int v = 0; v < C; v++) x[v] = vec_load(in + i * row + column[k] + q + v * LANES);
+            UNROLL for (int r = 0; r < R; r++) if (i >= r * S && i - r * S < KH)
+                UNROLL for (int v = 0; v < C; v++) acc[r][v] += x[v] * weights[(i - r * S) * KW + k];
+        }
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) {
+            elem *to = out + r * out_row + q + v * LANES;
+            if (count >= C * LANES)
+                elem_store(to, acc[r][v] + bias);
+            else if (count > v * LANES)
+                lanes_store(to, acc[r][v] + bias, true, least(LANES, count - v * LANES));
+        }
+    }
+}
+
+typedef void width_function(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,
+                            int64_t count, elem *out, int64_t out_row);
+#define WIDTH(K, S, R, C)                                                                                              \
+    static void width_k##K##_s##S(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,       \
+                                  int64_t count, elem *out, int64_t out_row) {                                         \
+        width_run(K, K, S, R, C, in, row, column, w, bias, count, out, out_row);                                       \
+    }
+WIDTH(3, 1, 4, 1)
+WIDTH(3, 2, 2, 1)
+WIDTH(5, 1, 4, FEW_REGISTERS + 1)
+WIDTH(5, 2, 2, FEW_REGISTERS + 1)
+WIDTH(7, 1, 4, 2)
+
+static const struct row_of_widths {
+    int64_t taps, in_step, rows;
+    width_function *run;
+} widths[] = {{3, 1, 4, width_k3_s1}, {3, 2, 2, width_k3_s2}, {5, 1, 4, width_k5_s1}, {5, 2, 2, width_k5_s2},
+              {7, 1, 4, width_k7_s1}};
+
+// The first `count` lanes, of these the ones whose column at + lane*step lies in [0, size); else 0.
+INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) {
+    UNROLL for (int i = 0; i < LANES; i++) if (i >= count || (uint64_t)(at + i * step) >= (uint64_t)size) v[i] = 0;
+    return v;
+}
+
+// C vectors of one row of output from q on, all taps. `exact` leaves out taps that fall outside, one lane by one.
+INLINE void taps_sum(const int C, const bool exact, const solve *s, const tap *t, int64_t count, const float *in,
+                     int64_t row, int64_t q_column, int64_t q, vec acc[C]) {
+    for (int64_t i = 0; i < count; i++) {
+        const vec w = vec_splat(t[i].w);
+        if (exact && (uint64_t)(row * s->in_step[1] + t[i].row) >= (uint64_t)s->in_size[1])
+            continue;
+        UNROLL for (int v = 0; v < C; v++) {
+            const vec x = vec_load(in + t[i].offset + q + v * LANES);
+            if (!exact) {
+                acc[v] += x * w;
+                continue;
+            }
+            const int64_t at = (q_column + q + v * LANES) * s->in_step[2] + t[i].column;
+            acc[v] += within(x * w, at, s->in_step[2], s->in_size[2], LANES);
+        }
+        UNROLL for (int v = 0; v < C; v++) PIN(acc[v]);
+    }
+}
+
+// One row of output, `count` q of it, from its phases' taps.
+INLINE void row_run(const bool exact, const solve *s, const tap *list, const int64_t *ends, const float *in,
+                    int64_t row, int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    const int64_t phases = s->out_step[2];
+    if (phases == 1) {
+        int64_t q = 0;
+        for (; !exact && q + 4 * LANES <= count; q += 4 * LANES) {
+            vec acc[4];
+            UNROLL for (int v = 0; v < 4; v++) acc[v] = (vec){0};
+            taps_sum(4, exact, s, list, ends[0], in, row, q_column, q, acc);
+            UNROLL for (int v = 0; v < 4; v++) elem_store(out + q + v * LANES, acc[v] + bias);
+        }
+        for (; q < count; q += LANES) {
+            if (q > 0 && q + LANES > count)
+                q = count - LANES;
+            vec acc[1] = {{0}};
+            taps_sum(1, exact, s, list, ends[0], in, row, q_column, q, acc);
+            lanes_store(out + q, acc[0] + bias, count < LANES, least(LANES, count));
+        }
+        return;
+    }
+    for (int64_t q = 0; q < count; q += LANES) {
+        if (phases == 2) {
+            vec a[1] = {{0}}, b[1] = {{0}};
+            taps_sum(1, exact, s, list, ends[0], in, row, q_column, q, a);
+            taps_sum(1, exact, s, list + ends[0], ends[1] - ends[0], in, row, q_column, q, b);
+            const vec low = SHUFFLE(a[0], b[0], EACH(ZIP_LOW, 0)) + bias;
+            const vec high = SHUFFLE(a[0], b[0], EACH(ZIP_HIGH, 0)) + bias;
+            const int64_t left = pixels - 2 * q;
+            lanes_store(out + 2 * q, low, left < LANES, least(LANES, left));
+            if (left > LANES)
+                lanes_store(out + 2 * q + LANES, high, left < 2 * LANES, least(LANES, left - LANES));
+            continue;
+        }
+        for (int64_t phase = 0, first = 0; phase < phases; first = ends[phase], phase++) {
+            vec acc[1] = {{0}};
+            taps_sum(1, exact, s, list + first, ends[phase] - first, in, row, q_column, q, acc);
+            for (int64_t i = 0; i < LANES && (q + i) * phases + phase < pixels; i++)
+                elem_put(out + (q + i) * phases + phase, acc[0][i] + bias[0]);
+        }
+    }
+}
+
+static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
+                      int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    row_run(false, s, list, ends, in, row, q_column, count, pixels, bias, out);
+}
+static void rows_exact(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
+                       int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    row_run(true, s, list, ends, in, row, q_column, count, pixels, bias, out);
+}
+
+// The output of a unit whose input is in `rows`. weights: [kd][kh][kw]; list: room for all taps, ends: for all phases.
+static void width_block(const solve *s, const plan *c, const float *rows, const taps *d, const float *weights,
+                        bool special, vec bias, elem *out, int64_t q_row, int64_t q_column, tap *list, int64_t *ends) {
+    const int64_t *K = s->p->taps, columns = least(c->q[1], ceil_div(s->out_size[2], s->out_step[2]) - q_column);
+    const int64_t pixels = least(columns * s->out_step[2], s->out_size[2] - q_column * s->out_step[2]);
+    for (int64_t residue = 0; residue < least(s->out_step[1], s->out_size[1]); residue++) {
+        const taps h = taps_of(s, 1, residue);
+        const int64_t end = least(q_row + c->q[0], ceil_div(s->out_size[1] - residue, s->out_step[1]));
+        elem *line = out + residue * s->out_x[1] + q_column * s->out_step[2];
+        int64_t row = q_row;
+        // The usual kernels, several rows at once.
+        const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
+        while (kind < last && (kind->taps != h.count || kind->taps != K[2] || kind->in_step != s->in_step[1]))
+            kind++;
+        if (kind < last && end - row >= kind->rows && K[0] == 1 && d->count == 1 && !special && h.at_step == 1 &&
+            s->out_step[1] == 1 && s->out_step[2] == 1) {
+            const taps w = taps_of(s, 2, 0);
+            int64_t column[MAX_TAPS];
+            float ordered[MAX_TAPS * MAX_TAPS];
+            for (int64_t k = 0; k < w.count; k++)
+                column[k] = place(s, c, w.at + k * w.at_step);
+            for (int64_t i = 0; i < h.count; i++)
+                for (int64_t k = 0; k < w.count; k++)
+                    ordered[i * w.count + k] = weights[(h.k + i * h.k_step) * K[2] + w.k + k * w.k_step];
+            for (; row < end; row += kind->rows) {
+                row = least(row, end - kind->rows);
+                kind->run(rows + ((row - q_row) * s->in_step[1] + h.at - c->low[0]) * c->row, c->row, column, ordered,
+                          bias, columns, line + row * s->out_x[1], s->out_x[1]);
+            }
+            continue;
+        }
+        int64_t count = 0;
+        for (int64_t phase = 0; phase < s->out_step[2]; phase++) {
+            const taps w = taps_of(s, 2, phase);
+            for (int64_t i = 0; i < d->count; i++)
+                for (int64_t j = 0; j < h.count; j++)
+                    for (int64_t k = 0; k < w.count; k++) {
+                        tap *t = &list[count++];
+                        t->row = h.at + j * h.at_step, t->column = w.at + k * w.at_step;
+                        t->offset = i * c->plane + (t->row - c->low[0]) * c->row + place(s, c, t->column);
+                        t->w = weights[((d->k + i * d->k_step) * K[1] + h.k + j * h.k_step) * K[2] + w.k + k * w.k_step];
+                    }
+            ends[phase] = count;
+        }
+        for (; row < end; row++)
+            (special ? rows_exact : rows_fast)(s, list, ends, rows + (row - q_row) * s->in_step[1] * c->row, row,
+                                               q_column, columns, pixels, bias,
+                                               line + row * s->out_step[1] * s->out_x[1]);
+    }
+}
+
+typedef struct width_call {
+    solve s;
+    plan plan;
+    const elem *in, *weights, *bias;
+    elem *out;
+    char *own;
+} width_call;
+
+// Where in the call a unit is.
+typedef struct unit {
+    int64_t n, g, d, q_row, q_column;
+} unit;
+
+static unit unit_of(const plan *c, const opwright_problem *p, int64_t number) {
+    unit u;
+    u.q_column = number % c->blocks[1] * c->q[1], number /= c->blocks[1];
+    u.q_row = number % c->blocks[0] * c->q[0], number /= c->blocks[0];
+    const int64_t depth = c->units / c->blocks[0] / c->blocks[1];
+    u.d = number % depth, number /= depth;
+    u.g = number % p->G, u.n = number / p->G;
+    return u;
+}
+
+static const elem *tap_of(const opwright_problem *p, const elem *weights, int64_t k) {
+    return weights + k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] +
+           k % p->taps[2] * p->w_k[2];
+}
+
+static void width_task(const void *context, int64_t task, int64_t worker) {
+    const width_call *c = context;
+    const solve *s = &c->s;
+    const opwright_problem *p = s->p;
+    const plan *b = &c->plan;
+    char *own = c->own + worker * b->own_bytes;
+    float *rows = (float *)(void *)own, *weights = (float *)(void *)(own + b->rows_bytes);
+    tap *list = (tap *)(void *)((char *)weights + aligned(volume(p->taps) * 4));
+    int64_t *ends = (int64_t *)(void *)(list + volume(p->taps));
+    const int64_t all = p->N * p->G * b->units, end = least(all, (task + 1) * b->task_units);
+    int64_t known = -1;  // whose weights are there
+    bool special = false;
+    for (int64_t number = task * b->task_units; number < end; number++) {
+        const unit u = unit_of(b, p, number);
+        if (u.g != known) {
+            known = u.g, special = false;
+            for (int64_t k = 0; k < volume(p->taps); k++) {
+                weights[k] = elem_get(tap_of(p, c->weights, k) + u.g * p->w_g);
+                special |= !isfinite(weights[k]);
+            }
+        }
+        const taps d = clipped(taps_of(s, 0, u.d), s->in_size[0]);
+        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column, rows);
+        width_block(s, b, rows, &d, weights, special, vec_splat(c->bias ? elem_get(c->bias + u.g) : 0),
+                    c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
+    }
+}
+
+static void width_solve(const width_call *c, const opwright_team *team) {
+    opwright_run(team, width_task, c, ceil_div(c->s.p->N * c->s.p->G * c->plan.units, c->plan.task_units));
+}
+
+// Weights over width lanes: KH x KW taps of rows S apart, R rows of dy at once so that each vector of input serves all
+// of them. Lanes are added up at the end.
+INLINE void width_w_run(const int KH, const int KW, const int S, const int R, const float *in, int64_t row,
+                        int64_t row_step, const int64_t *column, const elem *dy, int64_t dy_row, int64_t rows,
+                        int64_t count, float *sum, int64_t sum_row) {
+    vec acc[MAX_ROWS][MAX_TAPS];
+    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) acc[i][k] = (vec){0};
+    int64_t o = 0;
+    for (; o + R <= rows; o += R)
+        for (int64_t q = 0; q < count; q += LANES) {
+            const float *at = in + o * row_step + q;
+            vec y[MAX_WIDTH_ROWS];
+            UNROLL for (int r = 0; r < R; r++) y[r] = q + LANES <= count
+                                                          ? elem_load(dy + (o + r) * dy_row + q)
+                                                          : elem_load_part(dy + (o + r) * dy_row + q, count - q);
+            UNROLL for (int i = 0; i < (R - 1) * S + KH; i++) UNROLL for (int k = 0; k < KW; k++) {
+                const vec x = vec_load(at + i * row + column[k]);
+                UNROLL for (int r = 0; r < R; r++) if (i >= r * S && i - r * S < KH) acc[i - r * S][k] += x * y[r];
+            }
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) PIN(acc[i][k]);
+        }
+    for (; R > 1 && o < rows; o++)
+        for (int64_t q = 0; q < count; q += LANES) {
+            const float *at = in + o * row_step + q;
+            const vec y = q + LANES <= count ? elem_load(dy + o * dy_row + q)
+                                             : elem_load_part(dy + o * dy_row + q, count - q);
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++)
+                acc[i][k] += vec_load(at + i * row + column[k]) * y;
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) PIN(acc[i][k]);
+        }
+    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) sum[i * sum_row + k] += vec_sum(acc[i][k]);
+}
+
+typedef void width_w_function(const float *in, int64_t row, int64_t row_step, const int64_t *column, const elem *dy,
+                              int64_t dy_row, int64_t rows, int64_t count, float *sum, int64_t sum_row);
+#define WIDTH_W(NAME, KH, KW, S, R)                                                                                    \
+    static void NAME(const float *in, int64_t row, int64_t row_step, const int64_t *column, const elem *dy,            \
+                     int64_t dy_row, int64_t rows, int64_t count, float *sum, int64_t sum_row) {                       \
+        width_w_run(KH, KW, S, R, in, row, row_step, column, dy, dy_row, rows, count, sum, sum_row);                   \
+    }
+WIDTH_W(width_w_3x3_s1, 3, 3, 1, 4)
+WIDTH_W(width_w_3x3_s2, 3, 3, 2, 2)
+WIDTH_W(width_w_3x3, 3, 3, 1, 1)
+WIDTH_W(width_w_5x5_s1, ROWS_OF_5, 5, 1, 4)
+WIDTH_W(width_w_5x5_s2, ROWS_OF_5, 5, 2, 2)
+WIDTH_W(width_w_5x5, ROWS_OF_5, 5, 1, 1)
+WIDTH_W(width_w_7x7_s1, ROWS_OF_7, 7, 1, 4)
+WIDTH_W(width_w_7x7, ROWS_OF_7, 7, 1, 1)
+WIDTH_W(width_w_7, 1, 7, 1, 1)
+WIDTH_W(width_w_5, 1, 5, 1, 1)
+WIDTH_W(width_w_3, 1, 3, 1, 1)
+WIDTH_W(width_w_1, 1, 1, 1, 1)
+
+static const struct row_of_width_blocks {
+    int64_t rows, columns;
+    int64_t stride;  // of undilated rows; 0: any, dilated ones too
+    bool alone;      // only for kernels of just that width
+    width_w_function *run;
+} width_w_blocks[] = {
+    {3, 3, 1, true, width_w_3x3_s1}, {3, 3, 2, true, width_w_3x3_s2}, {3, 3, 0, true, width_w_3x3},
+    {ROWS_OF_5, 5, 1, true, width_w_5x5_s1}, {ROWS_OF_5, 5, 2, true, width_w_5x5_s2},
+    {ROWS_OF_5, 5, 0, true, width_w_5x5}, {ROWS_OF_7, 7, 1, true, width_w_7x7_s1},
+    {ROWS_OF_7, 7, 0, true, width_w_7x7}, {1, 7, 0, false, width_w_7}, {1, 5, 0, false, width_w_5},
+    {1, 3, 0, false, width_w_3}, {1, 1, 0, false, width_w_1},
+};
+
+typedef struct width_w_call {
+    solve s;
+    plan plan;
+    const elem *big, *small;
+    elem *weights;
+    float *sums;     // [chunk][g][k]
+    char *own;
+    int64_t chunks, chunk_units;
+} width_w_call;
+
+// One tap, the products that have an input alone.
+static float width_w_exact(const solve *s, const float *in, int64_t row, const elem *dy, int64_t rows, int64_t count,
+                           int64_t y, int64_t x) {
+    vec acc = {0};
+    for (int64_t o = 0; o < rows; o++, y += s->in_step[1], in += row) {
+        if ((uint64_t)y >= (uint64_t)s->in_size[1])
+            continue;
+        for (int64_t q = 0; q < count; q += LANES) {
+            const vec product = vec_load(in + q) * lanes_load(dy + o * s->out_x[1] + q, true, least(LANES, count - q));
+            acc += within(product, x + q * s->in_step[2], s->in_step[2], s->in_size[2], count - q);
+        }
+    }
+    return vec_sum(acc);
+}
+
+static void width_w_unit(const solve *s, const plan *c, const float *in, const taps *d, const elem *dy, unit u,
+                         bool exact, float *sum) {
+    const opwright_problem *p = s->p;
+    const int64_t *K = p->taps, rows = least(c->q[0], s->out_size[1] - u.q_row);
+    const int64_t count = least(c->q[1], s->out_size[2] - u.q_column), D = p->dilation[1];
+    const elem *from = dy + u.q_row * s->out_x[1] + u.q_column;
+    memset(sum, 0, (size_t)volume(K) * 4);
+    for (int64_t j = 0; j < d->count; j++)
+        for (int64_t h = 0, several; h < K[1]; h += several) {
+            several = 1;
+            for (int64_t w = 0, columns; w < K[2]; w += columns) {
+                const int64_t first = w * p->dilation[2] - p->pad[2];
+                const float *at = in + j * c->plane + h * D * c->row;
+                float *to = sum + ((d->k + j) * K[1] + h) * K[2] + w;
+                if (exact) {
+                    columns = 1;
+                    *to = width_w_exact(s, at + place(s, c, first), s->in_step[1] * c->row, from, rows, count,
+                                        u.q_row * s->in_step[1] + h * D - p->pad[1],
+                                        u.q_column * s->in_step[2] + first);
+                    continue;
+                }
+                const struct row_of_width_blocks *b = width_w_blocks;
+                while (b->rows > K[1] - h || b->columns > K[2] - w || (b->alone && b->columns != K[2]) ||
+                       (b->stride != 0 && (b->stride != s->in_step[1] || D != 1)))
+                    b++;
+                several = b->rows, columns = b->columns;
+                int64_t column[MAX_TAPS];
+                for (int64_t k = 0; k < columns; k++)
+                    column[k] = place(s, c, first + k * p->dilation[2]);
+                b->run(at, D * c->row, s->in_step[1] * c->row, column, from, s->out_x[1], rows, count, to, K[2]);
+            }
+        }
+}
+
+static void width_w_task(const void *context, int64_t task, int64_t worker) {
+    const width_w_call *c = context;
+    const solve *s = &c->s;
+    const plan *b = &c->plan;
+    const opwright_problem *p = s->p;
+    const int64_t K = volume(p->taps), chunk = task / p->G, g = task % p->G;
+    float *rows = (float *)(void *)(c->own + worker * b->own_bytes), *part = rows + b->rows_bytes / 4;
+    float *sum = c->sums + task * K;
+    memset(sum, 0, (size_t)K * 4);
+    for (int64_t i = chunk * c->chunk_units; i < least(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
+        const int64_t n = i / b->units;
+        const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
+        const taps d = clipped(taps_of(s, 0, u.d), s->in_size[0]);
+        const elem *dy = c->small + n * p->small_n + g * p->small_c + u.d * p->small_x[0];
+        fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column, rows);
+        width_w_unit(s, b, rows, &d, dy, u, false, part);
+        // A zero beside the input times Inf or NaN: again, without the zeros.
+        bool finite = true;
+        for (int64_t k = 0; k < K; k++)
+            finite &= !isnan(part[k]);
+        if (!finite)
+            width_w_unit(s, b, rows, &d, dy, u, true, part);
+        for (int64_t k = 0; k < K; k++)
+            sum[k] += part[k];
+    }
+}
+
+static void width_w_finish(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const width_w_call *c = context;
+    const opwright_problem *p = c->s.p;
+    const int64_t K = volume(p->taps);
+    for (int64_t g = task * FINISH_CHANNELS; g < least(p->G, (task + 1) * FINISH_CHANNELS); g++)
+        for (int64_t k = 0; k < K; k++) {
+            float sum = 0;
+            for (int64_t chunk = 0; chunk < c->chunks; chunk++)
+                sum += c->sums[(chunk * p->G + g) * K + k];
+            elem_put((elem *)(uintptr_t)tap_of(p, c->weights, k) + g * p->w_g, sum);
+        }
+}
+
+// Choice and calls.
+
 static bool channels_last(const opwright_problem *p) { return p->big_c == 1 && p->small_c == 1; }
 
 bool depthwise_fits(const opwright_problem *p) {
@@ -312,11 +866,10 @@ bool depthwise_fits(const opwright_problem *p) {
            (channels_last(p) || (dense(p->big, p->big_x) && dense(p->small, p->small_x)));
 }
 
-static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 static int64_t packed_bytes(const opwright_problem *p) { return ceil_div(p->G, LANES) * LANES * volume(p->taps) * 4; }
 static int64_t plane_bytes(const int64_t size[3]) { return aligned(volume(size) * LANES * (int64_t)sizeof(elem)); }
 
-enum { TASK_OUTPUTS = 32768, TASK_BLOCKS = 8 };
+
 
 typedef struct call {
     solve s;
@@ -362,16 +915,41 @@ static void first_task(const void *context, int64_t task, int64_t worker) {
     separate(out, s->out_c, lanes, volume(s->out_size), c->out + n * s->out_n + g * s->out_c);
 }
 
-static int64_t scratch_of(const opwright_problem *p, int64_t workers) {
+// Whether planes are so narrow that they would fill few lanes, and small enough to be transposed whole.
+static bool narrow(const opwright_problem *p, int64_t columns) {
+    return columns * 4 < LANES * 3 && p->G >= LANES / 2 && volume(p->big) + volume(p->small) <= NARROW_PIXELS;
+}
+static bool wide(const solve *s) {
+    return !channels_last(s->p) && !narrow(s->p, ceil_div(s->out_size[2], s->out_step[2]));
+}
+
+static int64_t width_own(const solve *s, const plan *c) {
+    const int64_t K = volume(s->p->taps);
+    return c->rows_bytes + aligned(K * 4) + aligned(K * (int64_t)sizeof(tap) + s->out_step[2] * 8);
+}
+
+static int64_t scratch_of(const opwright_problem *p, bool backward, int64_t workers) {
+    const solve s = solve_of(p, backward);
+    if (wide(&s)) {
+        const plan c = plan_of(&s);
+        return workers * width_own(&s, &c);
+    }
     return aligned(packed_bytes(p)) + (channels_last(p) ? 0 : workers * (plane_bytes(p->big) + plane_bytes(p->small)));
 }
 
 static void run(const opwright_problem *p, bool backward, const elem *in, const elem *weights, const elem *bias,
                 elem *out, const opwright_team *team, void *scratch) {
+    const solve s = solve_of(p, backward);
+    if (wide(&s)) {
+        width_call c = {s, plan_of(&s), in, weights, bias, out, scratch};
+        c.plan.own_bytes = width_own(&s, &c.plan);
+        width_solve(&c, team);
+        return;
+    }
     const packing pack = {p, weights, scratch};
     const int64_t blocks = ceil_div(p->G, LANES);
     opwright_run(team, pack_block, &pack, blocks);
-    call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch,
+    call c = {.s = s, .in = in, .bias = bias, .out = out, .packed = scratch,
               .own = (char *)scratch + aligned(packed_bytes(p)),
               .own_bytes = plane_bytes(p->big) + plane_bytes(p->small)};
     if (!channels_last(p)) {
@@ -394,14 +972,12 @@ void depthwise_x(const opwright_problem *p, const elem *small, const elem *weigh
                  const opwright_team *team, void *scratch) {
     run(p, true, small, weights, bias, big, team, scratch);
 }
-int64_t depthwise_y_scratch(const opwright_problem *p, int64_t workers) { return scratch_of(p, workers); }
-int64_t depthwise_x_scratch(const opwright_problem *p, int64_t workers) { return scratch_of(p, workers); }
+int64_t depthwise_y_scratch(const opwright_problem *p, int64_t workers) { return scratch_of(p, false, workers); }
+int64_t depthwise_x_scratch(const opwright_problem *p, int64_t workers) { return scratch_of(p, true, workers); }
 
 // Weights.
 
-enum { SUM_PIXELS = 256, W_TASKS = 16 };
-#define ROWS_OF_5 (LANES == 8 ? 2 : 5)
-#define ROWS_OF_7 (LANES == 8 ? 1 : 3)
+enum { SUM_PIXELS = 256 };
 
 // KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
 INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
@@ -556,12 +1132,34 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
 
 static int64_t sums_bytes(const opwright_problem *p) { return aligned(w_chunks(p) * packed_bytes(p)); }
 
+static width_w_call width_w_of(const opwright_problem *p) {
+    width_w_call c = {.s = solve_of(p, false)};
+    c.plan = plan_of(&c.s);
+    c.plan.own_bytes = c.plan.rows_bytes + aligned(volume(p->taps) * 4);
+    const int64_t units = p->N * c.plan.units;
+    c.chunk_units = ceil_div(units, least(units, ceil_div(W_TASKS, p->G)));
+    c.chunks = ceil_div(units, c.chunk_units);
+    return c;
+}
+
 int64_t depthwise_w_scratch(const opwright_problem *p, int64_t workers) {
+    if (!channels_last(p) && !narrow(p, p->small[2])) {
+        const width_w_call c = width_w_of(p);
+        return aligned(c.chunks * p->G * volume(p->taps) * 4) + workers * c.plan.own_bytes;
+    }
     return sums_bytes(p) + (channels_last(p) ? 0 : workers * (plane_bytes(p->big) + plane_bytes(p->small)));
 }
 
 void depthwise_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                  const opwright_team *team, void *scratch) {
+    if (!channels_last(p) && !narrow(p, p->small[2])) {
+        width_w_call c = width_w_of(p);
+        c.s.p = p, c.big = big, c.small = small, c.weights = weights, c.sums = scratch;
+        c.own = (char *)scratch + aligned(c.chunks * p->G * volume(p->taps) * 4);
+        opwright_run(team, width_w_task, &c, c.chunks * p->G);
+        opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
+        return;
+    }
     const int64_t blocks = ceil_div(p->G, LANES), rows = channels_last(p) ? p->N * p->small[0] * p->small[1] : p->N;
     w_call c = {p, big, small, weights, scratch, (char *)scratch + sums_bytes(p),
                 plane_bytes(p->big) + plane_bytes(p->small), w_chunks(p), 0};
