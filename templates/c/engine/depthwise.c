@@ -339,6 +339,7 @@ INLINE float vec_sum(vec v) {
 typedef struct plan {
     int64_t low[2];        // input offset of the first tap of all phases, rows and columns
     int64_t blocks[2], q[2]; // blocks of a plane; q of a block
+    int64_t lead, used;    // where a line of scratch begins, so that column 0 is aligned, and how long it is
     int64_t line, row, plane; // distances in scratch
     int64_t in_rows;
     int64_t in_columns;    // positions of a row that are filled from the tensor or with zeros
@@ -377,7 +378,9 @@ static plan plan_of(const solve *s) {
     c.blocks[1] = ceil_div(columns, WIDTH_COLUMNS);
     c.q[1] = ceil_div(columns, c.blocks[1]);
     c.in_columns = (c.q[1] - 1) * s->in_step[2] + high[1] - c.low[1] + 1;
-    c.line = ceil_div(ceil_div(c.q[1], 2 * LANES) * 2 * LANES + (high[1] - c.low[1]) / s->in_step[2] + 1 + LANES, LANES) * LANES;
+    c.used = most(ceil_div(c.q[1], LANES) * LANES, 2 * LANES) + (high[1] - c.low[1]) / s->in_step[2] + 1;
+    c.lead = c.low[1] < 0 ? (LANES - -c.low[1] / s->in_step[2] % LANES) % LANES : 0;
+    c.line = ceil_div(c.lead + c.used + LANES, LANES) * LANES;
     c.row = c.line * s->in_step[2];
     if (c.row % 512 == 0)
         c.row += LANES;
@@ -394,65 +397,79 @@ static plan plan_of(const solve *s) {
     return c;
 }
 
-// `count` positions of a row from column x on, split by their residue modulo `step`, `line` apart; NULL is a row of
-// zeros. Whole vectors are written: up to LANES elements past the last, within the line.
-static void fill_row(const elem *row, int64_t x, int64_t count, int64_t width, int64_t step, int64_t line, float *to) {
-    const int64_t first = row ? least(count, most(0, -x)) : count, end = row ? most(first, least(count, width - x)) : count;
-    for (int64_t r = 0; r < step; r++) {
-        const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
-        const int64_t high = end > r ? over(end - r + step - 1, step) : 0;
-        if (low >= high) {
-            memset(to + r * line, 0, (size_t)line * 4);
-            continue;
+// Zeros where a block of scratch has no input: columns before `first` and from `end` on in rows [top, bottom), and all
+// other rows.
+static void clear_block(const solve *s, const plan *c, int64_t planes, int64_t top, int64_t bottom, int64_t first,
+                        int64_t end, float *to) {
+    const int64_t step = s->in_step[2];
+    for (int64_t i = 0; i < planes * c->in_rows; i++) {
+        const bool outside = i % c->in_rows < top || i % c->in_rows >= bottom;
+        for (int64_t r = 0; r < step; r++) {
+            float *line = to + i / c->in_rows * c->plane + i % c->in_rows * c->row + c->lead + r * c->line;
+            const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
+            const int64_t high = most(low, end > r ? over(end - r + step - 1, step) : 0);
+            memset(line, 0, (size_t)(outside ? c->used : low) * 4);
+            memset(line + high, 0, (size_t)(outside ? 0 : c->used - high) * 4);
         }
-        memset(to + r * line, 0, (size_t)low * 4);
-        memset(to + r * line + high, 0, (size_t)(line - high) * 4);
-    }
-    if (step == 1) {
-        int64_t i = first;
-        for (; i + LANES <= end; i += LANES)
-            vec_store(to + i, elem_load(row + x + i));
-        if (i < end)
-            vec_store(to + i, elem_load_part(row + x + i, end - i));
-    } else if (step == 2) {
-        int64_t i = first;
-        if (i % 2 == 1 && i < end) {
-            to[line + i / 2] = elem_get(row + x + i);
-            i++;
-        }
-        for (; i < end; i += 2 * LANES) {
-            vec a, b;
-            if (i + 2 * LANES <= end) {
-                a = elem_load(row + x + i), b = elem_load(row + x + i + LANES);
-            } else {
-                a = lanes_load(row + x + i, true, least(LANES, end - i));
-                b = end - i > LANES ? elem_load_part(row + x + i + LANES, end - i - LANES) : (vec){0};
-            }
-            vec_store(to + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
-            vec_store(to + line + i / 2, SHUFFLE(a, b, EACH(ODD, 0)));
-        }
-    } else {
-        for (int64_t i = first; i < end; i++)
-            to[i % step * line + i / step] = elem_get(row + x + i);
     }
 }
 
-// The input of a block of one plane. `t` are the taps of its depth, clipped.
-static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
-                       float *to) {
-    const int64_t x = q_column * s->in_step[2] + c->low[1];
-    for (int64_t j = 0; j < d->count; j++)
-        for (int64_t i = 0; i < c->in_rows; i++) {
-            const int64_t y = q_row * s->in_step[1] + c->low[0] + i;
-            const elem *row = in + (d->at + j * d->at_step) * s->in_x[0] + y * s->in_x[1];
-            fill_row(y >= 0 && y < s->in_size[1] ? row : 0, x, c->in_columns, s->in_size[2], s->in_step[2], c->line,
-                     to + j * c->plane + i * c->row);
+// `count` columns of a row, to positions from `first` on, split by their residue modulo `step`, `line` apart. Whole
+// vectors are written, zeros past the last column.
+INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step, int64_t line, float *to) {
+    int64_t i = 0;
+    if (step == 1) {
+        for (; i + LANES <= count; i += LANES) {
+            vec v = elem_load(row + i);
+            PIN(v); // or gcc calls memcpy, for a vector or two
+            vec_store(to + first + i, v);
         }
+        if (i < count)
+            vec_store(to + first + i, elem_load_part(row + i, count - i));
+    } else if (step == 2) {
+        if (first % 2 == 1) {
+            to[line + first / 2] = elem_get(row);
+            i = 1;
+        }
+        float *even = to + (first + i) / 2 - i / 2, *odd = even + line;
+        for (; i + 2 * LANES <= count; i += 2 * LANES) {
+            const vec a = elem_load(row + i), b = elem_load(row + i + LANES);
+            vec_store(even + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
+            vec_store(odd + i / 2, SHUFFLE(a, b, EACH(ODD, 0)));
+        }
+        if (i < count) {
+            const vec a = lanes_load(row + i, true, least(LANES, count - i));
+            const vec b = count - i > LANES ? elem_load_part(row + i + LANES, count - i - LANES) : (vec){0};
+            vec_store(even + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
+            vec_store(odd + i / 2, SHUFFLE(a, b, EACH(ODD, 0)));
+        }
+    } else {
+        for (; i < count; i++)
+            to[(first + i) % step * line + (first + i) / step] = elem_get(row + i);
+    }
+}
+
+// The input of a block of one plane, for the taps `d` of its depth. `clear`: the zeros around it are there, left by a
+// block in the same place.
+static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
+                       bool clear, float *to) {
+    const int64_t x = q_column * s->in_step[2] + c->low[1], y = q_row * s->in_step[1] + c->low[0];
+    const int64_t first = least(c->in_columns, most(0, -x));
+    const int64_t end = most(first, least(c->in_columns, s->in_size[2] - x));
+    const int64_t top = least(c->in_rows, most(0, -y)), bottom = most(top, least(c->in_rows, s->in_size[1] - y));
+    if (!clear)
+        clear_block(s, c, d->count, top, bottom, first, end, to);
+    if (first == end)
+        return;
+    for (int64_t j = 0; j < d->count; j++)
+        for (int64_t i = top; i < bottom; i++)
+            fill_row(in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first, first, end - first,
+                     s->in_step[2], c->line, to + j * c->plane + i * c->row + c->lead);
 }
 
 INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
     const int64_t at = column - c->low[1], step = s->in_step[2];
-    return step == 1 ? at : at % step * c->line + at / step;
+    return c->lead + (step == 1 ? at : at % step * c->line + at / step);
 }
 
 // R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows it belongs
@@ -654,6 +671,8 @@ static unit unit_of(const plan *c, const opwright_problem *p, int64_t number) {
     return u;
 }
 
+static bool same_place(const unit *a, const unit *b) { return a->q_row == b->q_row && a->q_column == b->q_column; }
+
 static const elem *tap_of(const opwright_problem *p, const elem *weights, int64_t k) {
     return weights + k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] +
            k % p->taps[2] * p->w_k[2];
@@ -671,17 +690,25 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
     const int64_t all = p->N * p->G * b->units, end = least(all, (task + 1) * b->task_units);
     int64_t known = -1;  // whose weights are there
     bool special = false;
+    unit last = {.q_row = -1};
+    int64_t planes = 0;
     for (int64_t number = task * b->task_units; number < end; number++) {
         const unit u = unit_of(b, p, number);
         if (u.g != known) {
             known = u.g, special = false;
-            for (int64_t k = 0; k < volume(p->taps); k++) {
-                weights[k] = elem_get(tap_of(p, c->weights, k) + u.g * p->w_g);
-                special |= !isfinite(weights[k]);
-            }
+            const elem *from = c->weights + u.g * p->w_g;
+            int64_t k = 0;
+            for (int64_t kd = 0; kd < p->taps[0]; kd++)
+                for (int64_t kh = 0; kh < p->taps[1]; kh++)
+                    for (int64_t kw = 0; kw < p->taps[2]; kw++, k++) {
+                        weights[k] = elem_get(from + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2]);
+                        special |= !isfinite(weights[k]);
+                    }
         }
         const taps d = clipped(taps_of(s, 0, u.d), s->in_size[0]);
-        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column, rows);
+        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
+                   same_place(&u, &last) && d.count <= planes, rows);
+        last = u, planes = d.count;
         width_block(s, b, rows, &d, weights, special, vec_splat(c->bias ? elem_get(c->bias + u.g) : 0),
                     c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
     }
@@ -825,12 +852,16 @@ static void width_w_task(const void *context, int64_t task, int64_t worker) {
     float *rows = (float *)(void *)(c->own + worker * b->own_bytes), *part = rows + b->rows_bytes / 4;
     float *sum = c->sums + task * K;
     memset(sum, 0, (size_t)K * 4);
+    unit last = {.q_row = -1};
+    int64_t planes = 0;
     for (int64_t i = chunk * c->chunk_units; i < least(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
         const int64_t n = i / b->units;
         const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
         const taps d = clipped(taps_of(s, 0, u.d), s->in_size[0]);
         const elem *dy = c->small + n * p->small_n + g * p->small_c + u.d * p->small_x[0];
-        fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column, rows);
+        fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column,
+                   same_place(&u, &last) && d.count <= planes, rows);
+        last = u, planes = d.count;
         width_w_unit(s, b, rows, &d, dy, u, false, part);
         // A zero beside the input times Inf or NaN: again, without the zeros.
         bool finite = true;
