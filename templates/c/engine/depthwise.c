@@ -791,7 +791,7 @@ typedef struct width_w_call {
     elem *weights;
     float *sums;     // [chunk][g][k]
     char *own;
-    int64_t chunks, chunk_units;
+    int64_t chunks, chunk_units, channels; // channels of a task
 } width_w_call;
 
 // One tap, the products that have an input alone.
@@ -848,29 +848,31 @@ static void width_w_task(const void *context, int64_t task, int64_t worker) {
     const solve *s = &c->s;
     const plan *b = &c->plan;
     const opwright_problem *p = s->p;
-    const int64_t K = volume(p->taps), chunk = task / p->G, g = task % p->G;
+    const int64_t K = volume(p->taps), groups = ceil_div(p->G, c->channels), chunk = task / groups;
     float *rows = (float *)(void *)(c->own + worker * b->own_bytes), *part = rows + b->rows_bytes / 4;
-    float *sum = c->sums + task * K;
-    memset(sum, 0, (size_t)K * 4);
     unit last = {.q_row = -1};
     int64_t planes = 0;
-    for (int64_t i = chunk * c->chunk_units; i < least(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
-        const int64_t n = i / b->units;
-        const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
-        const taps d = clipped(taps_of(s, 0, u.d), s->in_size[0]);
-        const elem *dy = c->small + n * p->small_n + g * p->small_c + u.d * p->small_x[0];
-        fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column,
-                   same_place(&u, &last) && d.count <= planes, rows);
-        last = u, planes = d.count;
-        width_w_unit(s, b, rows, &d, dy, u, false, part);
-        // A zero beside the input times Inf or NaN: again, without the zeros.
-        bool finite = true;
-        for (int64_t k = 0; k < K; k++)
-            finite &= !isnan(part[k]);
-        if (!finite)
-            width_w_unit(s, b, rows, &d, dy, u, true, part);
-        for (int64_t k = 0; k < K; k++)
-            sum[k] += part[k];
+    for (int64_t g = task % groups * c->channels, end = least(p->G, g + c->channels); g < end; g++) {
+        float *sum = c->sums + (chunk * p->G + g) * K;
+        memset(sum, 0, (size_t)K * 4);
+        for (int64_t i = chunk * c->chunk_units; i < least(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
+            const int64_t n = i / b->units;
+            const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
+            const taps d = clipped(taps_of(s, 0, u.d), s->in_size[0]);
+            const elem *dy = c->small + n * p->small_n + g * p->small_c + u.d * p->small_x[0];
+            fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column,
+                       same_place(&u, &last) && d.count <= planes, rows);
+            last = u, planes = d.count;
+            width_w_unit(s, b, rows, &d, dy, u, false, part);
+            // A zero beside the input times Inf or NaN: again, without the zeros.
+            bool finite = true;
+            for (int64_t k = 0; k < K; k++)
+                finite &= !isnan(part[k]);
+            if (!finite)
+                width_w_unit(s, b, rows, &d, dy, u, true, part);
+            for (int64_t k = 0; k < K; k++)
+                sum[k] += part[k];
+        }
     }
 }
 
@@ -1170,6 +1172,7 @@ static width_w_call width_w_of(const opwright_problem *p) {
     const int64_t units = p->N * c.plan.units;
     c.chunk_units = ceil_div(units, least(units, ceil_div(W_TASKS, p->G)));
     c.chunks = ceil_div(units, c.chunk_units);
+    c.channels = ceil_div(c.plan.task_units, c.chunk_units);
     return c;
 }
 
@@ -1187,7 +1190,7 @@ void depthwise_w(const opwright_problem *p, const elem *big, const elem *small, 
         width_w_call c = width_w_of(p);
         c.s.p = p, c.big = big, c.small = small, c.weights = weights, c.sums = scratch;
         c.own = (char *)scratch + aligned(c.chunks * p->G * volume(p->taps) * 4);
-        opwright_run(team, width_w_task, &c, c.chunks * p->G);
+        opwright_run(team, width_w_task, &c, c.chunks * ceil_div(p->G, c.channels));
         opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
         return;
     }
