@@ -13,7 +13,7 @@
 #include <math.h>
 
 #define UNROLL_ALL _Pragma("GCC unroll 64")
-#define P (LANES == 16 ? 14 : 7) // pixels of a tile
+#define P (LANES == 8 ? 4 : 7) // pixels of a row of a tile over channel lanes, which has two rows
 #define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
 #define ROWS_OF_7 (LANES == 8 ? 1 : 3)
 enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
@@ -99,13 +99,13 @@ typedef struct tile {
     const elem *in;   // the block of channels at position 0
     const float *w;   // [kd][kh][kw][LANES]
     elem *out;        // the first pixel
-    const int64_t *in_x;
+    const int64_t *in_x, *in_size;
     int64_t w_x[3];
-    taps d, h, w_taps; // of the first pixel; those of the rows are clipped
+    taps d, h, w_taps; // of the first pixel; d is clipped
     int64_t in_step;  // from a pixel to the next, in steps of the taps
-    int64_t width;    // of the input
-    int64_t out_step; // from a pixel to the next, in elements
-    int64_t pixels, lanes;
+    int64_t shift;    // from the first row to the second, in steps of the taps
+    int64_t rows, pixels, lanes;
+    int64_t out_row, out_step; // from a row and a pixel to the next, in elements
     vec bias;
 } tile;
 
@@ -120,46 +120,77 @@ INLINE void lanes_store(elem *p, vec v, bool part, int64_t lanes) {
         elem_store(p, v);
 }
 
-INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) {
-    vec acc[P];
-    UNROLL for (int i = 0; i < P; i++) acc[i] = (vec){0};
-    const int64_t at_step = t->w_taps.at_step, pitch = at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
-    // Columns of the walk that lie in the input.
-    const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->width);
-    for (int64_t jd = 0; jd < t->d.count; jd++)
-        for (int64_t jh = 0; jh < t->h.count; jh++) {
-            const elem *in = t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] +
-                             (t->h.at + jh * t->h.at_step) * t->in_x[1] + t->w_taps.at * t->in_x[2];
-            const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
-                             (t->h.k + jh * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
-            if (KW > 0) {
-                vec weights[MAX_TAPS];
-                UNROLL for (int k = 0; k < KW; k++) weights[k] = vec_load(w + k * w_step);
-                UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++, in += pitch) {
-                    STEP(in);
-                    if (edge && (c < low || c >= high))
-                        continue;
-                    const vec x = lanes_load(in, edge, t->lanes);
-                    UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P)
-                        acc[(c - k) / S] += x * weights[k];
-                }
-            } else {
-                for (int64_t k = 0; k < t->w_taps.count; k++, in += pitch, w += w_step) {
-                    const vec weight = vec_load(w);
-                    const elem *at = in;
-                    int64_t c = k;
-                    UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch, c += t->in_step) {
-                        STEP(at);
-                        if (edge && (c < low || c >= high))
-                            continue;
-                        acc[i] += weight * lanes_load(at, edge, t->lanes);
-                    }
-                }
-            }
-            UNROLL for (int i = 0; i < P; i++) PIN(acc[i]);
+// One row of input, for the rows of the tile that it belongs to.
+INLINE void tile_walk(const int KW, const int S, const bool edge, const bool first, const bool second, const tile *t,
+                      const elem *in, const float *w, int64_t w_back, int64_t low, int64_t high, vec acc[2][P]) {
+    const int64_t pitch = t->w_taps.at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
+    if (KW > 0) {
+        vec a[MAX_TAPS], b[MAX_TAPS];
+        UNROLL for (int k = 0; k < KW; k++) {
+            a[k] = first ? vec_load(w + k * w_step) : (vec){0};
+            b[k] = second ? vec_load(w - w_back + k * w_step) : (vec){0};
         }
-    UNROLL for (int i = 0; i < P; i++) if (!edge || i < t->pixels)
-        lanes_store(t->out + i * t->out_step, acc[i] + t->bias, edge, t->lanes);
+        UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++, in += pitch) {
+            STEP(in);
+            if (edge && (c < low || c >= high))
+                continue;
+            const vec x = lanes_load(in, edge, t->lanes);
+            UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P) {
+                if (first)
+                    acc[0][(c - k) / S] += x * a[k];
+                if (second)
+                    acc[1][(c - k) / S] += x * b[k];
+            }
+        }
+    } else {
+        for (int64_t k = 0; k < t->w_taps.count; k++, in += pitch, w += w_step) {
+            const vec a = first ? vec_load(w) : (vec){0}, b = second ? vec_load(w - w_back) : (vec){0};
+            const elem *at = in;
+            int64_t c = k;
+            UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch, c += t->in_step) {
+                STEP(at);
+                if (edge && (c < low || c >= high))
+                    continue;
+                const vec x = lanes_load(at, edge, t->lanes);
+                if (first)
+                    acc[0][i] += x * a;
+                if (second)
+                    acc[1][i] += x * b;
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
+}
+
+INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) {
+    vec acc[2][P];
+    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
+    // Columns of the walk that lie in the input.
+    const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->in_size[2]);
+    const int64_t shift = t->rows > 1 ? t->shift : 0, w_back = shift * t->h.k_step * t->w_x[1];
+    for (int64_t jd = 0; jd < t->d.count; jd++)
+        for (int64_t j = 0; j < t->h.count + shift; j++) {
+            const int64_t h = t->h.at + j * t->h.at_step;
+            if (h < 0 || h >= t->in_size[1])
+                continue;
+            const elem *in =
+                t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] + h * t->in_x[1] + t->w_taps.at * t->in_x[2];
+            const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
+                             (t->h.k + j * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
+            const bool first = j < t->h.count, second = t->rows > 1 && j >= shift;
+            if (first && second)
+                tile_walk(KW, S, edge, true, true, t, in, w, w_back, low, high, acc);
+            else if (first)
+                tile_walk(KW, S, edge, true, false, t, in, w, w_back, low, high, acc);
+            else if (second)
+                tile_walk(KW, S, edge, false, true, t, in, w, w_back, low, high, acc);
+        }
+    UNROLL for (int r = 0; r < 2; r++) {
+        if (r == t->rows)
+            break;
+        UNROLL for (int i = 0; i < P; i++) if (!edge || i < t->pixels)
+            lanes_store(t->out + r * t->out_row + i * t->out_step, acc[r][i] + t->bias, edge, t->lanes);
+    }
 }
 
 typedef void tile_function(const tile *t);
@@ -190,40 +221,56 @@ static const struct row_of_tiles *tiles_for(int64_t count, int64_t in_step) {
     return t;
 }
 
-// Rows [row, end) of the output of `lanes` channels, rows counted over depth and height.
-static void lanes_rows(const solve *s, const elem *in, const float *w, vec bias, elem *out, int64_t lanes, int64_t row,
-                       int64_t end) {
+// Outputs `step` apart, in positions of the output, meet inputs a whole number of taps' steps apart, `in_step` of
+// them: dilated rows and columns are several plain ones, `classes`.
+typedef struct lattice {
+    int64_t classes, step, in_step;
+} lattice;
+
+static lattice lattice_of(const solve *s, int axis) {
+    const int64_t classes = s->at_step[axis] / common(s->in_step[axis], s->at_step[axis]);
+    return (lattice){classes, s->out_step[axis] * classes, s->in_step[axis] * classes / s->at_step[axis]};
+}
+
+// Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on.
+static void lanes_rows(const solve *s, const elem *in, const float *packed, const elem *bias, elem *out, int64_t G,
+                       int64_t d, int64_t row, int64_t end) {
     const int64_t *K = s->p->taps, width = s->out_size[2];
-    // Pixels `step` apart meet inputs a whole number of taps' steps apart: a dilated row is several plain ones.
-    const int64_t classes = s->at_step[2] / common(s->in_step[2], s->at_step[2]), step = s->out_step[2] * classes;
-    tile t = {.in = in, .w = w, .in_x = s->in_x, .w_x = {K[1] * K[2] * LANES, K[2] * LANES, LANES},
-              .in_step = s->in_step[2] * classes / s->at_step[2], .width = s->in_size[2],
-              .out_step = step * s->out_x[2], .lanes = lanes, .bias = bias};
-    int64_t d = row / s->out_size[1], h = row % s->out_size[1];
-    for (; row < end; row++) {
-        t.d = clipped(taps_of(s, 0, d), s->in_size[0]);
-        t.h = clipped(taps_of(s, 1, h), s->in_size[1]);
-        elem *line = out + d * s->out_x[0] + h * s->out_x[1];
-        for (int64_t phase = 0; phase < least(s->out_step[2], width); phase++) {
-            const taps first = taps_of(s, 2, phase);
-            const struct row_of_tiles *kind = tiles_for(first.count, t.in_step);
-            const int64_t walk = ((P - 1) * t.in_step + first.count - 1) * first.at_step;
-            for (int64_t class = 0, start; (start = phase + class * s->out_step[2]) < width && class < classes; class++)
-                for (int64_t o = start, q = class; o < width; o += P * step, q += P * classes) {
-                    t.w_taps = first;
-                    t.w_taps.at += q * s->in_step[2];
-                    t.pixels = P;
-                    if (o + (P - 1) * step >= width)
-                        t.pixels = over(width - o + step - 1, step);
-                    t.out = line + o * s->out_x[2];
-                    const bool edge = t.pixels < P || lanes < LANES || t.w_taps.at < 0 ||
-                                      t.w_taps.at + walk >= t.width;
-                    (edge ? kind->edge : kind->inner)(&t);
+    const lattice rows = lattice_of(s, 1), columns = lattice_of(s, 2);
+    tile t = {.in_x = s->in_x, .in_size = s->in_size, .w_x = {K[1] * K[2] * LANES, K[2] * LANES, LANES},
+              .in_step = columns.in_step, .shift = rows.in_step, .out_row = rows.step * s->out_x[1],
+              .out_step = columns.step * s->out_x[2]};
+    t.d = clipped(taps_of(s, 0, d), s->in_size[0]);
+    for (int64_t pair = row; pair < end; pair += 2 * rows.step)
+        for (int64_t h = pair; h < least(pair + rows.step, end); h++) {
+            t.rows = h + rows.step < end ? 2 : 1;
+            t.h = taps_of(s, 1, h);
+            elem *line = out + d * s->out_x[0] + h * s->out_x[1];
+            for (int64_t phase = 0; phase < least(s->out_step[2], width); phase++) {
+                const taps first = taps_of(s, 2, phase);
+                const struct row_of_tiles *kind = tiles_for(first.count, t.in_step);
+                const int64_t walk = ((P - 1) * t.in_step + first.count - 1) * first.at_step;
+                for (int64_t class = 0, start; class < columns.classes; class++) {
+                    if ((start = phase + class * s->out_step[2]) >= width)
+                        break;
+                    for (int64_t o = start, q = class; o < width; o += P * columns.step, q += P * columns.classes) {
+                        t.w_taps = first;
+                        t.w_taps.at += q * s->in_step[2];
+                        t.pixels = P;
+                        if (o + (P - 1) * columns.step >= width)
+                            t.pixels = over(width - o + columns.step - 1, columns.step);
+                        const bool inner = t.pixels == P && t.w_taps.at >= 0 && t.w_taps.at + walk < t.in_size[2];
+                        for (int64_t g = 0; g < G; g += LANES) {
+                            t.lanes = least(LANES, G - g);
+                            t.in = in + g, t.out = line + o * s->out_x[2] + g;
+                            t.w = packed + g * K[0] * K[1] * K[2];
+                            t.bias = bias ? lanes_load(bias + g, true, t.lanes) : (vec){0};
+                            (inner && t.lanes == LANES ? kind->inner : kind->edge)(&t);
+                        }
+                    }
                 }
+            }
         }
-        if (++h == s->out_size[1])
-            h = 0, d++;
-    }
 }
 
 // Squares of LANES channels by LANES neighbours: `count` neighbours of `lanes` channels, the rest 0.
@@ -914,22 +961,16 @@ typedef struct call {
     int64_t rows, row_tasks, block_tasks;
 } call;
 
-static vec bias_of(const elem *bias, int64_t channel, int64_t lanes) {
-    return bias ? lanes_load(bias + channel, true, lanes) : (vec){0};
-}
-
 static void last_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
     const solve *s = &c->s;
-    const opwright_problem *p = s->p;
-    const int64_t n = task / (c->row_tasks * c->block_tasks), part = task / c->block_tasks % c->row_tasks;
-    const int64_t all = s->out_size[0] * s->out_size[1], first = task % c->block_tasks * TASK_BLOCKS;
-    for (int64_t block = first; block < least(first + TASK_BLOCKS, ceil_div(p->G, LANES)); block++) {
-        const int64_t g = block * LANES, lanes = least(LANES, p->G - g);
-        lanes_rows(s, c->in + n * s->in_n + g, c->packed + g * volume(p->taps), bias_of(c->bias, g, lanes),
-                   c->out + n * s->out_n + g, lanes, part * c->rows, least(all, (part + 1) * c->rows));
-    }
+    const int64_t first = task % c->block_tasks * TASK_BLOCKS * LANES, G = least(TASK_BLOCKS * LANES, s->p->G - first);
+    task /= c->block_tasks;
+    const int64_t row = task % c->row_tasks * c->rows, d = task / c->row_tasks % s->out_size[0];
+    const int64_t n = task / c->row_tasks / s->out_size[0];
+    lanes_rows(s, c->in + n * s->in_n + first, c->packed + first * volume(s->p->taps), c->bias ? c->bias + first : 0,
+               c->out + n * s->out_n + first, G, d, row, least(s->out_size[1], row + c->rows));
 }
 
 static void first_task(const void *context, int64_t task, int64_t worker) {
@@ -940,11 +981,14 @@ static void first_task(const void *context, int64_t task, int64_t worker) {
     const int64_t lanes = least(LANES, p->G - g);
     elem *in = (elem *)(void *)(c->own + worker * c->own_bytes);
     elem *out = (elem *)(void *)((char *)in + plane_bytes(s->in_size));
+    elem bias[LANES] = {0};
+    if (c->bias)
+        memcpy(bias, c->bias + g, (size_t)lanes * sizeof *bias);
     interleave(c->in + n * s->in_n + g * s->in_c, s->in_c, lanes, volume(s->in_size), in);
     const opwright_problem q = interleaved(p, LANES);
     const solve inner = solve_of(&q, s->backward);
-    lanes_rows(&inner, in, c->packed + g * volume(p->taps), bias_of(c->bias, g, lanes), out, LANES, 0,
-               s->out_size[0] * s->out_size[1]);
+    for (int64_t d = 0; d < s->out_size[0]; d++)
+        lanes_rows(&inner, in, c->packed + g * volume(p->taps), bias, out, LANES, d, 0, s->out_size[1]);
     separate(out, s->out_c, lanes, volume(s->out_size), c->out + n * s->out_n + g * s->out_c);
 }
 
@@ -989,12 +1033,11 @@ static void run(const opwright_problem *p, bool backward, const elem *in, const 
         opwright_run(team, first_task, &c, p->N * blocks);
         return;
     }
-    const int64_t all = c.s.out_size[0] * c.s.out_size[1];
-    const int64_t wide = c.s.out_size[2] * least(p->G, TASK_BLOCKS * LANES);
-    c.rows = ceil_div(all, ceil_div(all, ceil_div(TASK_OUTPUTS, wide)));
-    c.row_tasks = ceil_div(all, c.rows);
+    const int64_t pairs = 2 * lattice_of(&s, 1).step, wide = s.out_size[2] * least(p->G, TASK_BLOCKS * LANES);
+    c.rows = ceil_div(ceil_div(TASK_OUTPUTS, wide), pairs) * pairs;
+    c.row_tasks = ceil_div(s.out_size[1], c.rows);
     c.block_tasks = ceil_div(blocks, TASK_BLOCKS);
-    opwright_run(team, last_task, &c, p->N * c.row_tasks * c.block_tasks);
+    opwright_run(team, last_task, &c, p->N * s.out_size[0] * c.row_tasks * c.block_tasks);
 }
 
 void depthwise_y(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias, elem *small,
