@@ -18,6 +18,14 @@
 #define ROWS_OF_7 (LANES == 8 ? 1 : 3)
 enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
 
+enum {
+    TASK_OUTPUTS = 32768, // of a task, about
+    TASK_BLOCKS = 64,     // of channels, of a task, at the most
+    W_TASKS = 16,         // of a solve for weights, at the least: chunks make up for few channels
+    NARROW_PIXELS = 8192, // of planes that are transposed whole, at the most
+    FAR = 1 << 20,        // elements that do not stay in the second-level cache
+};
+
 // Keeps a pointer that is stepped from being computed ahead, once for every step, which spills.
 #define STEP(p) __asm__("" : "+r"(p))
 
@@ -232,6 +240,19 @@ static lattice lattice_of(const solve *s, int axis) {
     return (lattice){classes, s->out_step[axis] * classes, s->in_step[axis] * classes / s->at_step[axis]};
 }
 
+// Asks for the input rows that the next pair of rows is the first to meet, and for its outputs.
+INLINE void prefetch_next(const solve *s, const tile *t, bool outputs) {
+    const int64_t ahead = t->h.at + (t->h.count + t->shift) * t->h.at_step;
+    for (int64_t y = ahead; y < least(ahead + 2 * s->in_step[1], t->in_size[1]); y++) {
+        const elem *at = t->in + y * t->in_x[1] + most(0, t->w_taps.at) * t->in_x[2];
+        for (int64_t i = 0; i < P * s->in_step[2]; i++)
+            __builtin_prefetch(at + i * t->in_x[2], 0, 2);
+    }
+    for (int64_t r = 2; outputs && r < 4; r++)
+        for (int64_t i = 0; i < P; i++)
+            __builtin_prefetch(t->out + r * t->out_row + i * t->out_step, 1, 3);
+}
+
 // Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on.
 static void lanes_rows(const solve *s, const elem *in, const float *packed, const elem *bias, elem *out, int64_t G,
                        int64_t d, int64_t row, int64_t end) {
@@ -241,6 +262,9 @@ static void lanes_rows(const solve *s, const elem *in, const float *packed, cons
               .in_step = columns.in_step, .shift = rows.in_step, .out_row = rows.step * s->out_x[1],
               .out_step = columns.step * s->out_x[2]};
     t.d = clipped(taps_of(s, 0, d), s->in_size[0]);
+    // Ask for the next pair of rows, where the tensors are beyond the second-level cache: 2.7 instead of 5.5 ms for
+    // 16 images of 112x112x32.
+    const bool far = rows.classes == 1 && columns.classes == 1 && s->p->N * s->in_n > FAR;
     for (int64_t pair = row; pair < end; pair += 2 * rows.step)
         for (int64_t h = pair; h < least(pair + rows.step, end); h++) {
             t.rows = h + rows.step < end ? 2 : 1;
@@ -265,6 +289,8 @@ static void lanes_rows(const solve *s, const elem *in, const float *packed, cons
                             t.in = in + g, t.out = line + o * s->out_x[2] + g;
                             t.w = packed + g * K[0] * K[1] * K[2];
                             t.bias = bias ? lanes_load(bias + g, true, t.lanes) : (vec){0};
+                            if (far)
+                                prefetch_next(s, &t, h + 3 * rows.step < end);
                             (inner && t.lanes == LANES ? kind->inner : kind->edge)(&t);
                         }
                     }
@@ -355,8 +381,6 @@ static opwright_problem interleaved(const opwright_problem *p, int64_t lanes) {
     }
     return q;
 }
-
-enum { TASK_OUTPUTS = 32768, TASK_BLOCKS = 8, W_TASKS = 16, NARROW_PIXELS = 8192 };
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
@@ -928,13 +952,17 @@ static void width_w_finish(const void *context, int64_t task, int64_t worker) {
     const width_w_call *c = context;
     const opwright_problem *p = c->s.p;
     const int64_t K = volume(p->taps);
-    for (int64_t g = task * FINISH_CHANNELS; g < least(p->G, (task + 1) * FINISH_CHANNELS); g++)
-        for (int64_t k = 0; k < K; k++) {
-            float sum = 0;
-            for (int64_t chunk = 0; chunk < c->chunks; chunk++)
-                sum += c->sums[(chunk * p->G + g) * K + k];
-            elem_put((elem *)(uintptr_t)tap_of(p, c->weights, k) + g * p->w_g, sum);
-        }
+    for (int64_t g = task * FINISH_CHANNELS; g < least(p->G, (task + 1) * FINISH_CHANNELS); g++) {
+        int64_t k = 0;
+        for (int64_t kd = 0; kd < p->taps[0]; kd++)
+            for (int64_t kh = 0; kh < p->taps[1]; kh++)
+                for (int64_t kw = 0; kw < p->taps[2]; kw++, k++) {
+                    float sum = 0;
+                    for (int64_t chunk = 0; chunk < c->chunks; chunk++)
+                        sum += c->sums[(chunk * p->G + g) * K + k];
+                    elem_put(c->weights + g * p->w_g + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2], sum);
+                }
+    }
 }
 
 // Choice and calls.
@@ -994,7 +1022,7 @@ static void first_task(const void *context, int64_t task, int64_t worker) {
 
 // Whether planes are so narrow that they would fill few lanes, and small enough to be transposed whole.
 static bool narrow(const opwright_problem *p, int64_t columns) {
-    return columns * 4 < LANES * 3 && p->G >= LANES / 2 && volume(p->big) + volume(p->small) <= NARROW_PIXELS;
+    return columns < LANES && p->G >= LANES / 2 && volume(p->big) + volume(p->small) <= NARROW_PIXELS;
 }
 static bool wide(const solve *s) {
     return !channels_last(s->p) && !narrow(s->p, ceil_div(s->out_size[2], s->out_step[2]));
@@ -1053,7 +1081,7 @@ int64_t depthwise_x_scratch(const opwright_problem *p, int64_t workers) { return
 
 // Weights.
 
-enum { SUM_PIXELS = 256 };
+enum { SUM_PIXELS = 128, W_BLOCKS = 16 }; // of a round; of a task
 
 // KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
 INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
@@ -1129,23 +1157,25 @@ static const struct row_of_blocks {
     {1, 1, false, w_1},
 };
 
-// All taps over rows [row, end) of one image.
-static void w_rows(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes, int64_t row,
-                   int64_t end, float *sum) {
-    const int64_t several = most(1, SUM_PIXELS / p->small[2]);
+// All taps over rows [row, end) of one image and `G` channels.
+static void w_rows(const opwright_problem *p, const elem *big, const elem *small, int64_t G, int64_t row, int64_t end,
+                   float *sums) {
+    const int64_t several = most(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
     for (; row < end; row += several)
-        for (int64_t d = 0; d < p->taps[0]; d++)
-            for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
-                rows = 1;
-                for (int64_t w = 0, columns; w < p->taps[2]; w += columns) {
-                    const struct row_of_blocks *b = w_blocks;
-                    while (b->rows > p->taps[1] - h || b->columns > p->taps[2] - w ||
-                           (b->alone && b->columns != p->taps[2]))
-                        b++;
-                    rows = b->rows, columns = b->columns;
-                    b->run(p, big, small, lanes, (int64_t[3]){d, h, w}, row, least(end, row + several), sum);
+        for (int64_t g = 0; g < G; g += LANES)
+            for (int64_t d = 0; d < p->taps[0]; d++)
+                for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
+                    rows = 1;
+                    for (int64_t w = 0, columns; w < p->taps[2]; w += columns) {
+                        const struct row_of_blocks *b = w_blocks;
+                        while (b->rows > p->taps[1] - h || b->columns > p->taps[2] - w ||
+                               (b->alone && b->columns != p->taps[2]))
+                            b++;
+                        rows = b->rows, columns = b->columns;
+                        b->run(p, big + g, small + g, least(LANES, G - g), (int64_t[3]){d, h, w}, row,
+                               least(end, row + several), sums + g * K);
+                    }
                 }
-            }
 }
 
 typedef struct w_call {
@@ -1157,26 +1187,31 @@ typedef struct w_call {
     int64_t own_bytes, chunks, rows;  // rows of a chunk, counted over images too
 } w_call;
 
+// Channels of a task, in blocks.
+static int64_t w_blocks_of(const opwright_problem *p) {
+    return channels_last(p) ? least(W_BLOCKS, ceil_div(p->G, LANES)) : 1;
+}
 static int64_t w_chunks(const opwright_problem *p) {
-    const int64_t blocks = ceil_div(p->G, LANES);
+    const int64_t groups = ceil_div(ceil_div(p->G, LANES), w_blocks_of(p));
     const int64_t rows = channels_last(p) ? p->N * p->small[0] * p->small[1] : p->N;
-    return most(1, least(rows, W_TASKS / blocks));
+    return least(rows, ceil_div(W_TASKS, groups));
 }
 
 static void w_task(const void *context, int64_t task, int64_t worker) {
     const w_call *c = context;
     const opwright_problem *p = c->p;
-    const int64_t blocks = ceil_div(p->G, LANES), chunk = task / blocks, g = task % blocks * LANES;
-    const int64_t lanes = least(LANES, p->G - g), in_image = p->small[0] * p->small[1];
-    float *sum = c->sums + task * LANES * volume(p->taps);
-    memset(sum, 0, (size_t)(LANES * volume(p->taps)) * 4);
+    const int64_t blocks = ceil_div(p->G, LANES), of_task = w_blocks_of(p), groups = ceil_div(blocks, of_task);
+    const int64_t chunk = task / groups, first = task % groups * of_task, g = first * LANES;
+    const int64_t channels = least(of_task * LANES, p->G - g), in_image = p->small[0] * p->small[1];
+    float *sums = c->sums + (chunk * blocks + first) * LANES * volume(p->taps);
+    memset(sums, 0, (size_t)(ceil_div(channels, LANES) * LANES * volume(p->taps)) * 4);
     if (channels_last(p)) {
         const int64_t end = least(p->N * in_image, (chunk + 1) * c->rows);
         for (int64_t row = chunk * c->rows, next; row < end; row = next) {
             const int64_t n = row / in_image;
             next = least(end, (n + 1) * in_image);
-            w_rows(p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, lanes, row - n * in_image,
-                   next - n * in_image, sum);
+            w_rows(p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, channels, row - n * in_image,
+                   next - n * in_image, sums);
         }
         return;
     }
@@ -1184,9 +1219,9 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
     elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big));
     const opwright_problem q = interleaved(p, LANES);
     for (int64_t n = chunk * c->rows; n < least(p->N, (chunk + 1) * c->rows); n++) {
-        interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, lanes, volume(p->big), big);
-        interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, lanes, volume(p->small), small);
-        w_rows(&q, big, small, LANES, 0, in_image, sum);
+        interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, channels, volume(p->big), big);
+        interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, channels, volume(p->small), small);
+        w_rows(&q, big, small, LANES, 0, in_image, sums);
     }
 }
 
@@ -1194,15 +1229,25 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
     (void)worker;
     const w_call *c = context;
     const opwright_problem *p = c->p;
-    const int64_t blocks = ceil_div(p->G, LANES), lanes = least(LANES, p->G - block * LANES);
-    for (int64_t k = 0; k < volume(p->taps); k++) {
-        vec sum = {0};
-        for (int64_t chunk = 0; chunk < c->chunks; chunk++)
-            sum += vec_load(c->sums + ((chunk * blocks + block) * volume(p->taps) + k) * LANES);
-        elem *to = c->weights + block * LANES * p->w_g + k / (p->taps[1] * p->taps[2]) * p->w_k[0] +
-                   k / p->taps[2] % p->taps[1] * p->w_k[1] + k % p->taps[2] * p->w_k[2];
-        for (int64_t i = 0; i < lanes; i++)
-            elem_put(to + i * p->w_g, sum[i]);
+    const int64_t blocks = ceil_div(p->G, LANES), lanes = least(LANES, p->G - block * LANES), K = volume(p->taps);
+    const float *sums = c->sums + block * K * LANES;
+    elem *to = c->weights + block * LANES * p->w_g;
+    for (int64_t k = 0; k < K; k += LANES) {
+        vec v[LANES];
+        UNROLL for (int i = 0; i < LANES; i++) {
+            v[i] = (vec){0};
+            for (int64_t chunk = 0; i < K - k && chunk < c->chunks; chunk++)
+                v[i] += vec_load(sums + (chunk * blocks * K + k + i) * LANES);
+        }
+        if (dense(p->taps, p->w_k)) {
+            vec_transpose(v);
+            UNROLL for (int i = 0; i < LANES; i++) if (i < lanes)
+                lanes_store(to + i * p->w_g + k, v[i], true, least(LANES, K - k));
+            continue;
+        }
+        for (int64_t i = 0; i < least(LANES, K - k); i++)
+            for (int64_t l = 0; l < lanes; l++)
+                elem_put((elem *)(uintptr_t)tap_of(p, to, k + i) + l * p->w_g, v[i][l]);
     }
 }
 
@@ -1242,6 +1287,6 @@ void depthwise_w(const opwright_problem *p, const elem *big, const elem *small, 
                 plane_bytes(p->big) + plane_bytes(p->small), w_chunks(p), 0};
     c.rows = ceil_div(rows, c.chunks);
     c.chunks = ceil_div(rows, c.rows);
-    opwright_run(team, w_task, &c, c.chunks * blocks);
+    opwright_run(team, w_task, &c, c.chunks * ceil_div(blocks, w_blocks_of(p)));
     opwright_run(team, w_finish, &c, blocks);
 }
