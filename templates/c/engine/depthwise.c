@@ -101,6 +101,17 @@ static taps clipped(taps t, int64_t size) {
     return (taps){most(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
 }
 
+// Outputs `step` apart, in positions of the output, meet inputs a whole number of taps' steps apart, `in_step` of
+// them: dilated rows and columns are several plain ones, `classes`.
+typedef struct lattice {
+    int64_t classes, step, in_step;
+} lattice;
+
+static lattice lattice_of(const solve *s, int axis) {
+    const int64_t classes = s->at_step[axis] / common(s->in_step[axis], s->at_step[axis]);
+    return (lattice){classes, s->out_step[axis] * classes, s->in_step[axis] * classes / s->at_step[axis]};
+}
+
 // Channel lanes.
 
 typedef struct tile {
@@ -227,17 +238,6 @@ static const struct row_of_tiles *tiles_for(int64_t count, int64_t in_step) {
     while (t->taps != 0 && (t->taps != count || t->in_step != in_step))
         t++;
     return t;
-}
-
-// Outputs `step` apart, in positions of the output, meet inputs a whole number of taps' steps apart, `in_step` of
-// them: dilated rows and columns are several plain ones, `classes`.
-typedef struct lattice {
-    int64_t classes, step, in_step;
-} lattice;
-
-static lattice lattice_of(const solve *s, int axis) {
-    const int64_t classes = s->at_step[axis] / common(s->in_step[axis], s->at_step[axis]);
-    return (lattice){classes, s->out_step[axis] * classes, s->in_step[axis] * classes / s->at_step[axis]};
 }
 
 // Asks for the input rows that the next pair of rows is the first to meet, and for its outputs.
@@ -390,7 +390,7 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 // phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
 // in_step][column], widened, with zeros where there is no input, so that every tap is a vector at some offset.
 enum {
-    WIDTH_BYTES = 32 << 10,  // of a unit's input, where it is not one row
+    WIDTH_BYTES = 80 << 10,  // of a unit's input, where it is not one row
     WIDTH_COLUMNS = 2048,    // of a unit's output, in q
     WIDTH_ROWS = 4,          // at the least
     MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 2, // that there is text for
@@ -449,7 +449,7 @@ static plan plan_of(const solve *s) {
     c.blocks[1] = ceil_div(columns, WIDTH_COLUMNS);
     c.q[1] = ceil_div(columns, c.blocks[1]);
     c.in_columns = (c.q[1] - 1) * s->in_step[2] + high[1] - c.low[1] + 1;
-    c.used = most(ceil_div(c.q[1], LANES) * LANES, 2 * LANES) + (high[1] - c.low[1]) / s->in_step[2] + 1;
+    c.used = (ceil_div(c.q[1], LANES) + 1) * LANES + (high[1] - c.low[1]) / s->in_step[2] + 1;
     c.lead = c.low[1] < 0 ? (LANES - -c.low[1] / s->in_step[2] % LANES) % LANES : 0;
     c.line = ceil_div(c.lead + c.used + LANES, LANES) * LANES;
     c.row = c.line * s->in_step[2];
@@ -473,15 +473,20 @@ static plan plan_of(const solve *s) {
 static void clear_block(const solve *s, const plan *c, int64_t planes, int64_t top, int64_t bottom, int64_t first,
                         int64_t end, float *to) {
     const int64_t step = s->in_step[2];
-    for (int64_t i = 0; i < planes * c->in_rows; i++) {
-        const bool outside = i % c->in_rows < top || i % c->in_rows >= bottom;
-        for (int64_t r = 0; r < step; r++) {
-            float *line = to + i / c->in_rows * c->plane + i % c->in_rows * c->row + c->lead + r * c->line;
-            const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
-            const int64_t high = most(low, end > r ? over(end - r + step - 1, step) : 0);
-            memset(line, 0, (size_t)(outside ? c->used : low) * 4);
-            memset(line + high, 0, (size_t)(outside ? 0 : c->used - high) * 4);
-        }
+    vec zero = {0};
+    PIN(zero); // or gcc calls memset, for a vector or two
+    for (int64_t r = 0; r < step; r++) {
+        const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
+        const int64_t high = most(low, end > r ? over(end - r + step - 1, step) : 0);
+        for (int64_t j = 0; j < planes; j++)
+            for (int64_t i = 0; i < c->in_rows; i++) {
+                float *line = to + j * c->plane + i * c->row + c->lead + r * c->line;
+                const bool inside = i >= top && i < bottom;
+                for (int64_t x = 0; x < (inside ? low : c->used); x += LANES)
+                    vec_store(line + x, zero);
+                for (int64_t x = high; inside && x < c->used; x += LANES)
+                    vec_store(line + x, zero);
+            }
     }
 }
 
@@ -498,11 +503,7 @@ INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step
         if (i < count)
             vec_store(to + first + i, elem_load_part(row + i, count - i));
     } else if (step == 2) {
-        if (first % 2 == 1) {
-            to[line + first / 2] = elem_get(row);
-            i = 1;
-        }
-        float *even = to + (first + i) / 2 - i / 2, *odd = even + line;
+        float *even = to + first % 2 * line + first / 2, *odd = to + (first + 1) % 2 * line + (first + 1) / 2;
         for (; i + 2 * LANES <= count; i += 2 * LANES) {
             const vec a = elem_load(row + i), b = elem_load(row + i + LANES);
             vec_store(even + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
@@ -616,56 +617,58 @@ INLINE void taps_sum(const int C, const bool exact, const solve *s, const tap *t
     }
 }
 
-// One row of output, `count` q of it, from its phases' taps.
-INLINE void row_run(const bool exact, const solve *s, const tap *list, const int64_t *ends, const float *in,
-                    int64_t row, int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+// C vectors of a row of output from q on, of which `pixels` are in the row.
+INLINE void row_vectors(const int C, const bool exact, const solve *s, const tap *list, const int64_t *ends,
+                        const float *in, int64_t row, int64_t q_column, int64_t q, int64_t pixels, vec bias,
+                        elem *out) {
     const int64_t phases = s->out_step[2];
     if (phases == 1) {
-        int64_t q = 0;
-        for (; !exact && q + 4 * LANES <= count; q += 4 * LANES) {
-            vec acc[4];
-            UNROLL for (int v = 0; v < 4; v++) acc[v] = (vec){0};
-            taps_sum(4, exact, s, list, ends[0], in, row, q_column, q, acc);
-            UNROLL for (int v = 0; v < 4; v++) elem_store(out + q + v * LANES, acc[v] + bias);
+        vec acc[MAX_WIDTH_ROWS] = {{0}};
+        taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, acc);
+        UNROLL for (int v = 0; v < C; v++) {
+            const int64_t left = pixels - q - v * LANES;
+            if (left > 0)
+                lanes_store(out + q + v * LANES, acc[v] + bias, left < LANES, least(LANES, left));
         }
-        for (; q < count; q += LANES) {
-            if (q > 0 && q + LANES > count)
-                q = count - LANES;
-            vec acc[1] = {{0}};
-            taps_sum(1, exact, s, list, ends[0], in, row, q_column, q, acc);
-            lanes_store(out + q, acc[0] + bias, count < LANES, least(LANES, count));
-        }
-        return;
-    }
-    for (int64_t q = 0; q < count; q += LANES) {
-        if (phases == 2) {
-            vec a[1] = {{0}}, b[1] = {{0}};
-            taps_sum(1, exact, s, list, ends[0], in, row, q_column, q, a);
-            taps_sum(1, exact, s, list + ends[0], ends[1] - ends[0], in, row, q_column, q, b);
-            const vec low = SHUFFLE(a[0], b[0], EACH(ZIP_LOW, 0)) + bias;
-            const vec high = SHUFFLE(a[0], b[0], EACH(ZIP_HIGH, 0)) + bias;
-            const int64_t left = pixels - 2 * q;
-            lanes_store(out + 2 * q, low, left < LANES, least(LANES, left));
+    } else if (phases == 2) {
+        vec a[MAX_WIDTH_ROWS] = {{0}}, b[MAX_WIDTH_ROWS] = {{0}};
+        taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, a);
+        taps_sum(C, exact, s, list + ends[0], ends[1] - ends[0], in, row, q_column, q, b);
+        UNROLL for (int v = 0; v < C; v++) {
+            const vec low = SHUFFLE(a[v], b[v], EACH(ZIP_LOW, 0)), high = SHUFFLE(a[v], b[v], EACH(ZIP_HIGH, 0));
+            const int64_t left = pixels - 2 * (q + v * LANES);
+            elem *to = out + 2 * (q + v * LANES);
+            if (left > 0)
+                lanes_store(to, low + bias, left < LANES, least(LANES, left));
             if (left > LANES)
-                lanes_store(out + 2 * q + LANES, high, left < 2 * LANES, least(LANES, left - LANES));
-            continue;
+                lanes_store(to + LANES, high + bias, left < 2 * LANES, least(LANES, left - LANES));
         }
+    } else {
         for (int64_t phase = 0, first = 0; phase < phases; first = ends[phase], phase++) {
-            vec acc[1] = {{0}};
-            taps_sum(1, exact, s, list + first, ends[phase] - first, in, row, q_column, q, acc);
-            for (int64_t i = 0; i < LANES && (q + i) * phases + phase < pixels; i++)
-                elem_put(out + (q + i) * phases + phase, acc[0][i] + bias[0]);
+            vec acc[MAX_WIDTH_ROWS] = {{0}};
+            taps_sum(C, exact, s, list + first, ends[phase] - first, in, row, q_column, q, acc);
+            UNROLL for (int v = 0; v < C; v++)
+                for (int64_t i = 0; i < LANES && (q + v * LANES + i) * phases + phase < pixels; i++)
+                    elem_put(out + (q + v * LANES + i) * phases + phase, acc[v][i] + bias[0]);
         }
     }
 }
 
+// One row of output, `count` q of it, from its phases' taps.
 static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
                       int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
-    row_run(false, s, list, ends, in, row, q_column, count, pixels, bias, out);
+    int64_t q = 0;
+    for (; count - q > 3 * LANES; q += 4 * LANES)
+        row_vectors(4, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
+    for (; count - q > LANES; q += 2 * LANES)
+        row_vectors(2, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
+    if (q < count)
+        row_vectors(1, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
 }
 static void rows_exact(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
                        int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
-    row_run(true, s, list, ends, in, row, q_column, count, pixels, bias, out);
+    for (int64_t q = 0; q < count; q += LANES)
+        row_vectors(1, true, s, list, ends, in, row, q_column, q, pixels, bias, out);
 }
 
 // The output of a unit whose input is in `rows`. weights: [kd][kh][kw]; list: room for all taps, ends: for all phases.
@@ -677,12 +680,12 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
         const taps h = taps_of(s, 1, residue);
         const int64_t end = least(q_row + c->q[0], ceil_div(s->out_size[1] - residue, s->out_step[1]));
         elem *line = out + residue * s->out_x[1] + q_column * s->out_step[2];
-        int64_t row = q_row;
-        // The usual kernels, several rows at once.
+        // The usual kernels, several rows of a lattice at once.
+        const lattice rows_of = lattice_of(s, 1);
         const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
-        while (kind < last && (kind->taps != h.count || kind->taps != K[2] || kind->in_step != s->in_step[1]))
+        while (kind < last && (kind->taps != h.count || kind->taps != K[2] || kind->in_step != rows_of.in_step))
             kind++;
-        if (kind < last && end - row >= kind->rows && K[0] == 1 && d->count == 1 && !special && h.at_step == 1 &&
+        if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !special &&
             s->out_step[1] == 1 && s->out_step[2] == 1) {
             const taps w = taps_of(s, 2, 0);
             int64_t column[MAX_TAPS];
@@ -692,10 +695,15 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
             for (int64_t i = 0; i < h.count; i++)
                 for (int64_t k = 0; k < w.count; k++)
                     ordered[i * w.count + k] = weights[(h.k + i * h.k_step) * K[2] + w.k + k * w.k_step];
-            for (; row < end; row += kind->rows) {
-                row = least(row, end - kind->rows);
-                kind->run(rows + ((row - q_row) * s->in_step[1] + h.at - c->low[0]) * c->row, c->row, column, ordered,
-                          bias, columns, line + row * s->out_x[1], s->out_x[1]);
+            for (int64_t class = 0; class < rows_of.step; class++) {
+                // The last rows end where the block ends, those before them notwithstanding.
+                const int64_t members = (end - q_row - class + rows_of.step - 1) / rows_of.step;
+                for (int64_t i = 0; i < members; i += kind->rows) {
+                    i = least(i, members - kind->rows);
+                    const int64_t row = q_row + class + i * rows_of.step;
+                    kind->run(rows + ((row - q_row) * s->in_step[1] + h.at - c->low[0]) * c->row, h.at_step * c->row,
+                              column, ordered, bias, columns, line + row * s->out_x[1], rows_of.step * s->out_x[1]);
+                }
             }
             continue;
         }
@@ -712,7 +720,7 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                     }
             ends[phase] = count;
         }
-        for (; row < end; row++)
+        for (int64_t row = q_row; row < end; row++)
             (special ? rows_exact : rows_fast)(s, list, ends, rows + (row - q_row) * s->in_step[1] * c->row, row,
                                                q_column, columns, pixels, bias,
                                                line + row * s->out_step[1] * s->out_x[1]);
