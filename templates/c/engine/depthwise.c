@@ -24,6 +24,7 @@ enum {
     W_TASKS = 16,         // of a solve for weights, at the least: chunks make up for few channels
     NARROW_PIXELS = 8192, // of planes that are transposed whole, at the most
     FAR = 1 << 20,        // elements that do not stay in the second-level cache
+    FEW_TAPS = 9,
 };
 
 // Keeps a pointer that is stepped from being computed ahead, once for every step, which spills.
@@ -521,6 +522,12 @@ INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step
     }
 }
 
+// Asks for `count` elements.
+INLINE void prefetch(const elem *p, int64_t count, const int write) {
+    for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof *p)
+        write ? __builtin_prefetch(p + i, 1, 3) : __builtin_prefetch(p + i, 0, 2);
+}
+
 // The input of a block of one plane, for the taps `d` of its depth. `clear`: the zeros around it are there, left by a
 // block in the same place.
 static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
@@ -788,6 +795,14 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
         fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
                    same_place(&u, &last) && d.count <= planes, rows);
         last = u, planes = d.count;
+        if (p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
+            // Memory is slower than so few products: 3.3 instead of 3.8 ms for 16 images of 32x112x112.
+            const int64_t first = u.q_row * s->out_step[1], rows = least(b->q[0] * s->out_step[1], s->out_size[1] - first);
+            prefetch(c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0] + first * s->out_x[1],
+                     rows * s->out_x[1], 1);
+            if (u.g + 1 < p->G && b->units == 1)
+                prefetch(c->in + u.n * s->in_n + (u.g + 1) * s->in_c, s->in_c, 0);
+        }
         width_block(s, b, rows, &d, weights, special, vec_splat(c->bias ? elem_get(c->bias + u.g) : 0),
                     c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
     }
@@ -1021,6 +1036,12 @@ static void first_task(const void *context, int64_t task, int64_t worker) {
     if (c->bias)
         memcpy(bias, c->bias + g, (size_t)lanes * sizeof *bias);
     interleave(c->in + n * s->in_n + g * s->in_c, s->in_c, lanes, volume(s->in_size), in);
+    if (p->N * s->in_n > FAR) {
+        // What the next task reads, and this one's output, while it computes.
+        const int64_t next = g + LANES;
+        prefetch(c->in + n * s->in_n + next * s->in_c, most(0, least(LANES, p->G - next)) * volume(s->in_size), 0);
+        prefetch(c->out + n * s->out_n + g * s->out_c, lanes * volume(s->out_size), 1);
+    }
     const opwright_problem q = interleaved(p, LANES);
     const solve inner = solve_of(&q, s->backward);
     for (int64_t d = 0; d < s->out_size[0]; d++)
@@ -1165,12 +1186,28 @@ static const struct row_of_blocks {
     {1, 1, false, w_1},
 };
 
+// Asks for the rows that the next round over this block of channels reads.
+static void prefetch_round(const opwright_problem *p, const elem *big, const elem *small, int64_t row, int64_t end) {
+    for (; row < end; row++) {
+        const int64_t d = row / p->small[1], o = row % p->small[1], S = p->stride[1];
+        for (int64_t i = 0; i < p->small[2]; i++)
+            __builtin_prefetch(small + d * p->small_x[0] + o * p->small_x[1] + i * p->small_x[2], 0, 2);
+        const int64_t first = most(0, o * S + (p->taps[1] - 1) * p->dilation[1] - p->pad[1] - S + 1);
+        for (int64_t y = first; d == 0 && y < least(first + S, p->big[1]); y++)
+            for (int64_t i = 0; i < p->big[2]; i++)
+                __builtin_prefetch(big + y * p->big_x[1] + i * p->big_x[2], 0, 2);
+    }
+}
+
 // All taps over rows [row, end) of one image and `G` channels.
 static void w_rows(const opwright_problem *p, const elem *big, const elem *small, int64_t G, int64_t row, int64_t end,
                    float *sums) {
     const int64_t several = most(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
+    const bool far = p->N * p->big_n > FAR;
     for (; row < end; row += several)
-        for (int64_t g = 0; g < G; g += LANES)
+        for (int64_t g = 0; g < G; g += LANES) {
+            if (far)
+                prefetch_round(p, big + g, small + g, row + several, least(end, row + 2 * several));
             for (int64_t d = 0; d < p->taps[0]; d++)
                 for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
                     rows = 1;
@@ -1184,6 +1221,7 @@ static void w_rows(const opwright_problem *p, const elem *big, const elem *small
                                least(end, row + several), sums + g * K);
                     }
                 }
+        }
 }
 
 typedef struct w_call {
