@@ -1050,11 +1050,11 @@ static void first_task(const void *context, int64_t task, int64_t worker) {
 }
 
 // Whether planes are so narrow that they would fill few lanes, and small enough to be transposed whole.
-static bool narrow(const opwright_problem *p, int64_t columns) {
+static bool few_columns(const opwright_problem *p, int64_t columns) {
     return columns < LANES && p->G >= LANES / 2 && volume(p->big) + volume(p->small) <= NARROW_PIXELS;
 }
 static bool wide(const solve *s) {
-    return !channels_last(s->p) && !narrow(s->p, ceil_div(s->out_size[2], s->out_step[2]));
+    return !channels_last(s->p) && !few_columns(s->p, ceil_div(s->out_size[2], s->out_step[2]));
 }
 
 static int64_t width_own(const solve *s, const plan *c) {
@@ -1311,7 +1311,7 @@ static width_w_call width_w_of(const opwright_problem *p) {
 }
 
 int64_t depthwise_w_scratch(const opwright_problem *p, int64_t workers) {
-    if (!channels_last(p) && !narrow(p, p->small[2])) {
+    if (!channels_last(p) && !few_columns(p, p->small[2])) {
         const width_w_call c = width_w_of(p);
         return aligned(c.chunks * p->G * volume(p->taps) * 4) + workers * c.plan.own_bytes;
     }
@@ -1320,7 +1320,7 @@ int64_t depthwise_w_scratch(const opwright_problem *p, int64_t workers) {
 
 void depthwise_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                  const opwright_team *team, void *scratch) {
-    if (!channels_last(p) && !narrow(p, p->small[2])) {
+    if (!channels_last(p) && !few_columns(p, p->small[2])) {
         width_w_call c = width_w_of(p);
         c.s.p = p, c.big = big, c.small = small, c.weights = weights, c.sums = scratch;
         c.own = (char *)scratch + aligned(c.chunks * p->G * volume(p->taps) * 4);
