@@ -104,6 +104,13 @@ INLINE hvec hvec_load_part(const elem *p, int64_t n) {
     return v;
 #endif
 }
+INLINE void hvec_store_part(elem *p, hvec v, int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)v);
+#else
+    memcpy(p, &v, 2 * (size_t)n);
+#endif
+}
 #endif
 
 #if defined(OPWRIGHT_BF16)
@@ -174,10 +181,7 @@ INLINE void elem_store(elem *p, vec v) {
     hvec h = narrow(v);
     memcpy(p, &h, sizeof h);
 }
-INLINE void elem_store_part(elem *p, vec v, int64_t n) {
-    hvec h = narrow(v);
-    memcpy(p, &h, 2 * (size_t)n);
-}
+INLINE void elem_store_part(elem *p, vec v, int64_t n) { hvec_store_part(p, narrow(v), n); }
 INLINE float elem_get(const elem *p) { return elem_load_part(p, 1)[0]; }
 INLINE void elem_put(elem *p, float x) { elem_store_part(p, vec_splat(x), 1); }
 #else
