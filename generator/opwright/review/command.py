@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import sys
 
@@ -19,7 +20,7 @@ from .rules import RULES, SEVERITIES
 from .sides import SideInvalid, folder, sides
 from .waivers import locked, read_lock
 
-OK, FINDINGS, INVALID, UNPREDICTED = 0, 1, 3, 5
+OK, INVALID = 0, 3
 LOCK = "LOCK.yaml"
 
 
@@ -63,10 +64,9 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
             print(problem, file=sys.stderr)
         print(f"{invalid.side}: {len(invalid.problems)} problems in its specs", file=sys.stderr)
         return INVALID
+    found = dataclasses.replace(found, threshold=options.fail_on)
     sys.stdout.write(FORMATS[options.format](found, options.with_code))
-    if found.impact.unpredicted:
-        return UNPREDICTED
-    return FINDINGS if found.failing(options.fail_on) else OK
+    return found.exit_code
 
 
 def _lock(project: Project, out: Console) -> int:

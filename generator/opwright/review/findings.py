@@ -64,6 +64,12 @@ class Review:
     head: str
     findings: tuple[Finding, ...]
     impact: Impact
+    threshold: str = "error"
+
+    @property
+    def exit_code(self) -> int:
+        """What the command returns: 5 where a prediction does not hold, 1 at findings from the threshold on, or 0."""
+        return 5 if self.impact.unpredicted else int(bool(self.failing(self.threshold)))
 
     def failing(self, threshold: str) -> list[Finding]:
         """The findings at a threshold or above it."""

@@ -67,6 +67,7 @@ class Impact:
     """The effect of every edit, by its place in the list, and every sentence that says where the proof fails."""
 
     predicted: dict[int, Moved] = field(default_factory=dict)
+    foreseen: Moved = field(default_factory=Moved)
     observed: Moved = field(default_factory=Moved)
     kernels: int = 0
     unpredicted: list[str] = field(default_factory=list)
@@ -227,6 +228,7 @@ def _of_op(
         ):
             if names:
                 result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
+    result.foreseen |= foreseen
     result.observed |= proof
     for ours, theirs in zip(result.texts, (base, head), strict=True):
         ours.update(theirs.files)

@@ -5,28 +5,23 @@ In: a Review. Out: text. Spec text stands in it; each form makes it inert in its
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
 from ..render import code, markdown
-from ..source import Mark
+from ..source import Mark, inert
 from .findings import Finding, Review
+from .hunks import hunks
+from .page import as_html
 from .rules import RULES, SEVERITIES, Rule
 
 SCHEMA_VERSION = 1
 LISTED = 8  # kernels that are named; the rest is counted
 GITHUB = {"error": "error", "warning": "warning", "notice": "notice", "info": "notice"}
 SARIF = {"error": "error", "warning": "warning", "notice": "note", "info": "none"}
-
-
-def _inert(text: str) -> str:
-    """Spec text on a terminal, which must not obey it."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _ops(finding: Finding) -> str:
@@ -85,31 +80,18 @@ def text(review: Review, with_code: bool = False) -> str:
             f"witness: {finding.witness}" if finding.witness else "",
             f"fingerprint: {finding.fingerprint}   reproduce: {finding.reproduce}",
         ]
-        lines += [_inert(head.rstrip()), *(f"        {_inert(line)}" for line in about if line), ""]
+        lines += [inert(head.rstrip()), *(f"        {inert(line)}" for line in about if line), ""]
     lines += [difference for difference in code_changes(review) if with_code]
     return "\n".join([*lines, summary(review)]) + "\n"
 
 
 def code_changes(review: Review) -> list[str]:
     """The changed kernels as hunks; files with the same hunks stand together over one print of them."""
-    old, new = review.impact.texts
-    groups: dict[str, list[str]] = {}
-    for path in sorted(path for path in review.impact.observed.files if path.endswith(".c")):
-        sides = [text.get(path, "").splitlines() for text in (old, new)]
-        compared = difflib.unified_diff(sides[0], sides[1], lineterm="", n=2)
-        hunks = [line for line in compared if not line.startswith(("---", "+++"))]
-        for hunk in re.split(r"^@@.*$\n?", "\n".join(hunks), flags=re.MULTILINE):
-            if hunk.strip():
-                groups.setdefault(hunk.rstrip("\n"), []).append(path)
     printed = []
-    for hunk, paths in groups.items():
-        files = [f"{path} ({count} times)" if count > 1 else path for path, count in Counter(paths).items()]
-        printed += [f"@@ {', '.join(files)}", _lines(hunk), ""]
+    for hunk in hunks(review.impact):
+        files = [f"{path} ({count} times)" if count > 1 else path for path, count in hunk.files.items()]
+        printed += [f"@@ {', '.join(files)}", "\n".join(map(inert, hunk.lines)), ""]
     return printed
-
-
-def _lines(hunk: str) -> str:
-    return "\n".join(map(_inert, hunk.split("\n")))
 
 
 def _place(mark: Mark | None) -> dict[str, Any] | None:
@@ -212,10 +194,10 @@ def as_junit(review: Review, with_code: bool = False) -> str:
         "testsuite", name="opwright diff", tests=str(len(review.findings)), failures=str(len(failing))
     )
     for finding in review.findings:
-        where = _inert(f"{finding.rule.id} {finding.path}")
+        where = inert(f"{finding.rule.id} {finding.path}")
         case = ElementTree.SubElement(suite, "testcase", classname=_ops(finding) or "specs", name=where)
         if finding in failing:
-            made = ElementTree.SubElement(case, "failure", message=_inert(_change(finding)), type=finding.rule.id)
+            made = ElementTree.SubElement(case, "failure", message=inert(_change(finding)), type=finding.rule.id)
             made.text = f"{finding.place}\n{finding.rule.reason}"
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode") + "\n"
@@ -231,7 +213,7 @@ def as_sarif(review: Review, with_code: bool = False) -> str:
         return {
             "ruleId": finding.rule.id,
             "level": SARIF[finding.severity],
-            "message": {"text": _inert(f"{_change(finding)}. {finding.rule.reason}")},
+            "message": {"text": inert(f"{_change(finding)}. {finding.rule.reason}")},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}],
             "partialFingerprints": {"opwright/v1": finding.fingerprint},
             "suppressions": [{"kind": "external", "justification": finding.waived}] if finding.waived else [],
@@ -253,6 +235,7 @@ FORMATS: Mapping[str, Callable[[Review, bool], str]] = {
     "github": as_github,
     "junit": as_junit,
     "sarif": as_sarif,
+    "html": as_html,
 }
 
 
