@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from opwright import cli
+from opwright.hashing import semantic_hash
 from opwright.review import rules
 from opwright.review.findings import Review
 from opwright.review.report import FORMATS, schema
@@ -18,8 +19,8 @@ from opwright.review.waivers import locked, read_lock
 from opwright.source import SpecInvalid
 from support import checkout, reviewing
 
-SPECS = reviewing.specs()
 OP = "conv_transpose.yaml"
+SPECS = reviewing.by_semantics(OP)
 DOCS = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
 SAME_LOWER = ("same_lower: ceil(T / 2)", "same_lower: floor(T / 2)")
 GUARD = ("  init: 0\n", "  init: 1\n")
@@ -137,6 +138,20 @@ def test_a_difference_that_no_finding_tells_is_found_out(monkeypatch: pytest.Mon
     assert any("do not account for the whole difference" in text for text in found.impact.unpredicted)
 
 
+# The lock.
+
+
+def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
+    from opwright.load import load_texts
+
+    path = checkout.ROOT / "spec/LOCK.yaml"
+    committed = path.read_text(encoding="utf-8")
+    library = load_texts(reviewing.specs())
+    known = read_lock(committed, "LOCK.yaml")
+    assert {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops}.items() <= known.items()
+    assert committed == locked(library, known)
+
+
 # Waivers.
 
 
@@ -233,6 +248,21 @@ def test_the_exit_code_says_what_was_found(tmp_path: Path, capsys: pytest.Captur
     assert cli.main(["diff", old, "nowhere"]) == 2
     assert cli.main(["diff", old, bad]) == 3
     assert f"{bad}: 1 problems" in capsys.readouterr().err
+
+
+def test_a_side_that_generate_would_refuse_is_invalid_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    whole = reviewing.specs()
+    good = str(specs_in(tmp_path / "good", whole))
+    edge = str(specs_in(tmp_path / "edge", reviewing.edited(whole, OP, GUARD)))
+    for pair in ((good, edge), (edge, good)):
+        assert cli.main(["diff", *pair]) == 3
+        said = capsys.readouterr().err
+        assert "conv_transpose.yaml:73:14: normal-form-disagrees: the normal form of ConvTranspose gives dst[" in said
+        assert f"{edge}: 1 problems" in said
+    link = Path(good, "onednn_graph", "conv_link.yaml")
+    link.symlink_to(Path(edge, "onednn_graph", "convolution.yaml"))
+    assert cli.main(["diff", good, good]) == 3
+    assert "a link that leads out of the folder is not followed" in capsys.readouterr().err
 
 
 def test_an_unpredicted_effect_exits_with_5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -16,8 +16,8 @@ from opwright.review.page import as_html, spans
 from opwright.source import Mark
 from support import browser, reviewing
 
-SPECS = reviewing.specs()
 OP = "conv_transpose.yaml"
+SPECS = reviewing.by_semantics(OP)
 HOSTILE = "</style></pre><script>document.title='owned'</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \u202e\x1b[31m"
 shown = pytest.mark.skipif(browser.executable() is None, reason="chromium is not installed")
 

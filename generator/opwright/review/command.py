@@ -72,10 +72,10 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
 def _lock(project: Project, out: Console) -> int:
     """Add the revisions of the working tree to LOCK.yaml; what stands there stays."""
     side = folder(project.spec, project.root)
-    known = read_lock(side.records.get(LOCK), f"spec/{LOCK}")
-    text = locked(side.library(), known)
-    path = project.spec.parent / LOCK
+    path = project.records / LOCK
+    name = path.relative_to(project.root).as_posix()
+    text = locked(side.library(), read_lock(side.records.get(LOCK), name))
     if side.records.get(LOCK) != text:
         replace(path, text.encode("utf-8"))
-    say(out, f"spec/{LOCK}: {text.count('@')} revisions")
+    say(out, f"{name}: {text.count('@')} revisions")
     return OK

@@ -81,6 +81,8 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     """Compare two sides. Raises SideInvalid where one cannot be used."""
     before = base.library()
     after = before if base.texts == head.texts else head.library()
+    base.prove(before, after)
+    head.prove(after, before)
     waivers = read_waivers(head.records.get("waivers.yaml"), "spec/waivers.yaml", today)
     edits = _under_review(compare.edits(before, after), base.only or head.only)
     edits += _kept_revisions(before, after, read_lock(head.records.get("LOCK.yaml"), "spec/LOCK.yaml"))
