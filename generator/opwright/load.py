@@ -150,7 +150,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
         check_library(ops, problems)
     if problems:
         raise SpecInvalid(problems)
-    return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages)
+    return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages, common)
 
 
 def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:

@@ -192,7 +192,8 @@ def _of_op(
     head = Head(op.at.file)
 
     def module() -> dict[str, Any]:
-        return {"head": head, "w": wrapped(), "unit": made(), "docstring": prose.docstring(op)}
+        said = {"docstring": prose.docstring(op), "deprecation": prose.deprecation(op)}
+        return {"head": head, "w": wrapped(), "unit": made(), **said}
 
     def page() -> dict[str, Any]:
         return {"head": head, "page": reference.page(op, wrapped(), made().kernels, library.pages)}

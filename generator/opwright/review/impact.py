@@ -33,6 +33,12 @@ _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
 
 
+HEADER = "include/opwright_kernels.h"
+_DECLARATION = re.compile(
+    r"^typedef struct (?P<type>\w+) \{.*?^\} \w+;|^void (?P<function>\w+)\(.*?\);", re.MULTILINE | re.DOTALL
+)
+
+
 @dataclass(frozen=True)
 class Output:
     """What an operation is rendered to: the text of each file, and of each kernel."""
@@ -71,6 +77,7 @@ class Impact:
     observed: Moved = field(default_factory=Moved)
     kernels: int = 0
     unpredicted: list[str] = field(default_factory=list)
+    declared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)  # by operation and symbol
     texts: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
 
 
@@ -96,6 +103,12 @@ def kernels_of(text: str) -> Iterator[tuple[str, str]]:
     starts = [*_KERNEL.finditer(text)]
     ends = [*(start.start() for start in starts[1:]), len(text)]
     return ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+
+
+def _declarations(header: str) -> Iterator[tuple[str, str]]:
+    """The structs and functions that a header declares, without its comments."""
+    for found in _DECLARATION.finditer(header):
+        yield found["type"] or found["function"], " ".join(re.sub(r"//[^\n]*", "", found[0]).split())
 
 
 def seen(fields: Mapping[str, Field], path: str) -> object:
@@ -177,13 +190,15 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
     renderer = Renderer(project)
     olds, news = ({op.op: op for op in library.ops} for library in (before, after))
     by_op: dict[str, list[int]] = {}
+    if exact(before.pages) != exact(after.pages):  # a document may move any page
+        by_op = {op.op: [] for op in after.ops}
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
     for name, numbers in by_op.items():
         if not name:
             continue
-        first = edits[numbers[0]]
-        old = olds.get(first.was if first.rule == "op-renamed" and first.now == name else name)
+        mine = [edits[number] for number in numbers]
+        old = olds.get(next((edit.was for edit in mine if edit.rule == "op-renamed" and edit.now == name), name))
         _of_op(result, renderer, edits, numbers, (old, news.get(name)), (before.pages, after.pages))
     result.kernels = sum(len(expand(op)) for op in before.ops)
     return result
@@ -202,12 +217,12 @@ def _of_op(
     if old is not None:
         renderer.record(old)
     base = renderer.predicted(old, pages[0])
-    state, output, waiting = old, base, []
+    state, listed, output, waiting = old, pages[0], base, []
     for number in numbers:
         waiting.append(number)
         try:
-            state = edits[number].make(state)
-            now = renderer.predicted(state, pages[0])
+            state, listed = edits[number].make(state), edits[number].pages(listed)
+            now = renderer.predicted(state, listed)
         except Exception:  # an operation between two edits need not make sense; the next edit may mend it
             continue
         step = moved(output, now)
@@ -215,7 +230,7 @@ def _of_op(
             result.predicted[part] = step
         _declared(result, edits, waiting, step)
         output, waiting = now, []
-    head = renderer.rendered(new, pages[0])
+    head = renderer.rendered(new, pages[1])
     foreseen, proof = moved(base, output), moved(base, head)
     name = new.op if new else old.op if old else ""
     if exact(state) != exact(new):
@@ -228,10 +243,13 @@ def _of_op(
         ):
             if names:
                 result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
+    if old is not None and new is not None:
+        ours, theirs = (dict(_declarations(made.files[HEADER])) for made in (base, head))
+        result.declared[name] = {n: (ours[n], theirs[n]) for n in ours if n in theirs and ours[n] != theirs[n]}
     result.foreseen |= foreseen
     result.observed |= proof
-    for ours, theirs in zip(result.texts, (base, head), strict=True):
-        ours.update(theirs.files)
+    for texts, made in zip(result.texts, (base, head), strict=True):
+        texts.update(made.files)
 
 
 def _declared(result: Impact, edits: Sequence[Edit], numbers: Sequence[int], step: Moved) -> None:

@@ -10,13 +10,14 @@ import io
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ..generate import prove
+from ..hashing import files_hash, folder_hash
 from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..model import Library
-from ..project import RECORDS, Project, spec_folder
+from ..project import CARRIED, GENERATOR, RECORDS, Project, spec_folder
 from ..refusal import UsageError
 from ..source import Mark, Problem, SpecInvalid
 from .tree import exact
@@ -32,6 +33,7 @@ class Side:
     texts: Mapping[str, str]
     records: Mapping[str, str]
     only: str | None = None
+    tools: Mapping[str, str] = field(default_factory=dict)  # folder of templates or generator to its hash, if known
 
     def library(self) -> Library:
         """The operations; SideInvalid where they cannot be used."""
@@ -71,7 +73,7 @@ def sides(project: Project, arguments: Sequence[str]) -> tuple[Side, Side]:
     if len(arguments) > 2:
         raise UsageError("expected at most two sides: BASE and HEAD")
     base = side(project, arguments[0]) if arguments else revision(project, merge_base(project))
-    head = side(project, arguments[1]) if len(arguments) > 1 else folder(project.spec, project.root)
+    head = side(project, arguments[1]) if len(arguments) > 1 else working_tree(project)
     if base.only or head.only:  # the one file, as it stands on both sides
         name = PurePosixPath(base.only or head.only or "").name
         base, head = replace(base, only=base.only or name), replace(head, only=head.only or name)
@@ -90,6 +92,18 @@ def side(project: Project, argument: str) -> Side:
     if path.is_file():
         return _swapped(project, path.name, str(path), argument)
     raise UsageError(f"there is no folder or file {argument!r}; a commit is written git:{argument}")
+
+
+def working_tree(project: Project) -> Side:
+    """The specs as they lie in the project."""
+    tools = {name: folder_hash(path, suffixes, CARRIED.name) for name, (path, suffixes) in _tools(project).items()}
+    return replace(folder(project.spec, project.root), tools=tools)
+
+
+def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
+    """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
+    found = {"templates": (project.templates, (".j2", ".py")), "generator": (GENERATOR, (".py",))}
+    return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
 
 
 def folder(spec: Path, root: Path, name: str = "the working tree") -> Side:
@@ -128,7 +142,24 @@ def revision(project: Project, ref: str) -> Side:
                 )
             except SpecInvalid as invalid:
                 raise SideInvalid(f"git:{ref}", invalid) from None
-    return Side(f"git:{ref}", texts, records)
+    return Side(f"git:{ref}", texts, records, tools=_tools_of(project, ref))
+
+
+def _tools_of(project: Project, ref: str) -> dict[str, str]:
+    """The hashes of templates and generator in a commit, where it has them."""
+    hashes = {}
+    for name, (path, suffixes) in _tools(project).items():
+        place = path.relative_to(project.root).as_posix()
+        try:
+            packed = _git(project, "archive", "--format=tar", ref, place)
+        except UsageError:
+            continue
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            members = [m for m in archive.getmembers() if m.isfile() and m.name.endswith(suffixes)]
+            streams = {PurePosixPath(m.name).relative_to(place): archive.extractfile(m) for m in members}
+            files = {inside: stream.read() for inside, stream in streams.items() if stream is not None}
+        hashes[name] = files_hash({n: data for n, data in files.items() if n.parts[0] != CARRIED.name})
+    return hashes
 
 
 def merge_base(project: Project) -> str:
