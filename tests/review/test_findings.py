@@ -108,6 +108,25 @@ def test_operations_that_come_and_go_take_their_kernels_with_them():
     assert back.findings[0].moved.removed == found.findings[0].moved.added
 
 
+def test_words_that_order_axes_otherwise_are_no_renames_of_each_other():
+    back = ("conv_transpose_backward_data.yaml", "convolution.yaml")
+    text = SPECS[f"{reviewing.FOLDER}/{back[0]}"]
+    block = text[text.index("    default: XOI") : text.index("    reason: The transposed")]
+    words = (block, "    default: XIO\n    values: [OIX, XIO]\n")
+    formats = ("formats: {IOX: OIX, XOI: XIO}", "formats: {OIX: OIX, XIO: XIO}")
+    changed = reviewing.edited(SPECS, back[0], words, formats)
+    changed = reviewing.edited(changed, back[1], ("formats: {OIX: IOX, XIO: XOI}", formats[1]))
+    found = reviewing.reviewed(SPECS, changed)
+    moved = {f.path.rpartition(".")[2]: f for f in found.findings if f.rule.area == "layout"}
+    assert {word: f.rule.id for word, f in moved.items()} == {
+        "IOX": "layout-word-removed", "XOI": "layout-word-removed", "OIX": "layout-word-added", "XIO": "layout-word-added"
+    }  # fmt: skip
+    assert [len(moved[word].moved.removed) for word in ("IOX", "XOI")] == [18, 18]
+    assert [len(moved[word].moved.added) for word in ("OIX", "XIO")] == [18, 18]
+    assert not {"attribute-value-renamed", "format-text-changed"} & set(ids(found))
+    assert found.impact.unpredicted == []
+
+
 def test_a_file_under_another_name_is_a_matter_of_the_record():
     moved = {name.replace("/convolution.yaml", "/conv.yaml"): text for name, text in SPECS.items()}
     assert ids(reviewing.reviewed(SPECS, moved)) == ["op-file-moved"]

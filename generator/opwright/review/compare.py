@@ -391,14 +391,19 @@ class _Walk:
         was, now = items(get(self.now, path)), items(get(self.new, path))
         kept = [key for key in now if key in was]
         order = list(now) if kept == [key for key in was if key in now] else None
-        for key in [key for key in was if key not in now]:
+        gone = [key for key in was if key not in now]
+        come = [key for key in now if key not in was]
+        if path[-1] == "values":  # words that come before others go: without any there is no kernel in between
+            for key in come:
+                self.item(rules, (*path, Entry(key)), MISSING, now[key], area, order)
+        for key in gone:
             self.item(rules, (*path, Entry(key)), was[key], MISSING, area, None)
         for key, item in now.items():
             here = (*path, Entry(key))
-            if key not in was:
-                self.item(rules, here, MISSING, item, area, order)
-            elif exact(was[key]) != exact(item):
+            if key in was and exact(was[key]) != exact(item):
                 self.inside(spot, here, rules.area or area)
+            elif key not in was and path[-1] != "values":
+                self.item(rules, here, MISSING, item, area, order)
         self.order(rules, path, area)
 
     def order(self, rules: Many, path: Path, area: str) -> None:
@@ -408,6 +413,11 @@ class _Walk:
         if was != now or exact(get(self.now, path)) != exact(whole):
             rule = _stem(rules.order or "format-text-changed", area) if was != now else "format-text-changed"
             make = functools.partial(_reordered, path=path, order=now, whole=whole)
+            if not was and not now and self.found:  # the last item went, and its list with it
+                last = self.found.pop()
+                self.now = make(self.now)
+                self.found.append(dataclasses.replace(last, make=functools.partial(_both, last.make, make)))
+                return
             self.note(rule, path, tuple(str(Entry(key)) for key in was), tuple(str(Entry(key)) for key in now), make)
 
     def inside(self, spot: str, path: Path, area: str) -> None:
@@ -453,8 +463,9 @@ class _Walk:
         if not rules.renamed:
             return
         was, now = items(get(self.now, path)), items(get(self.new, path))
+        free = [key for key in now if key not in was]
         for old in [key for key in was if key not in now]:
-            for new in [key for key in now if key not in was]:
+            for new in [new for new in free if self.same_order(path, old, new)]:
                 renames = functools.partial(rename, old=old, new=new)
                 if path[-1] == "ranges":
                     renames = functools.partial(_rename_letter, old=old, new=new)
@@ -462,7 +473,14 @@ class _Walk:
                 if _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
                     self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
+                    free.remove(new)
                     break
+
+    def same_order(self, path: Path, old: Any, new: Any) -> bool:
+        """Whether two words may be one under another name: those of a layout must order the axes alike."""
+        name = path[-2].key if path[-1] == "values" and isinstance(path[-2], Entry) else ""
+        was, now = (op.layouts.get(name, {}) for op in (self.old, self.new))
+        return was.get(old) == now.get(new)
 
     def outputs(self) -> None:
         """Rows of the same inputs that return another type."""
@@ -530,6 +548,11 @@ def _replaced_row(op: Op, old: Any, row: Any) -> Op:
 def _twins(one: Any, other: Any) -> bool:
     """Whether two items are one under two names: all alike, or sizes with the same letter."""
     return bool(one.symbol == other.symbol) if isinstance(one, Dim) else exact(one) == exact(other)
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], op: Any) -> Any:
+    """Two edits that are one to a reader."""
+    return second(first(op))
 
 
 def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None) -> Op:
