@@ -20,6 +20,7 @@ from .bounds import index_of
 from .expr import Inexact, Read
 from .interpret import compute, integers
 from .judging import NUMPY, Array, Judgement, each, judge, shape_of
+from .kept import kept
 from .model import Attribute, NormalForm, Op
 from .plan import symbol_kinds, symbol_of, tensor_ways
 
@@ -33,14 +34,11 @@ CALLS = 18  # calls that are compared, a third for each number of axes
 TRIES = 600  # draws before a spec is given up
 MOST = 3000  # the product of all sizes of a call: what keeps a check of six operations below half a second
 
-_checked: dict[int, tuple[Op, str | None]] = {}
 
-
+@kept
 def agrees(op: Op) -> str | None:
     """None where the normal form equals the semantics, or is not there; else how they differ."""
-    if id(op) not in _checked:
-        _checked[id(op)] = (op, _compare(op, op.normal_form) if op.normal_form else None)
-    return _checked[id(op)][1]
+    return _compare(op, op.normal_form) if op.normal_form else None
 
 
 def _compare(op: Op, form: NormalForm) -> str | None:

@@ -172,7 +172,8 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
 
 def plain(text: str) -> Any:
     """YAML as maps, lists and texts: what is left when spacing, comments and the way of writing are taken away."""
-    return yaml.load(text, Loader=yaml.BaseLoader)  # the text has been loaded, which bounded it
+    # The text has been loaded, which bounded it; libyaml is ten times as fast.
+    return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 
 def _lines(old: str, new: str) -> list[tuple[str, str]]:
