@@ -11,8 +11,10 @@ from pathlib import Path
 
 import bs4
 import pytest
+from opwright.commands import call_text
 from opwright.review.findings import Review
 from opwright.review.page import as_html, spans
+from opwright.review.witness import Witness
 from opwright.source import Mark
 from support import browser, reviewing
 
@@ -36,7 +38,7 @@ def review() -> Review:
     waived = found.findings[0]
     said = f"waivers: [{{rule: {waived.rule.id}, fingerprint: '{waived.fingerprint}', reason: agreed, expires: 2030-02-01}}]\n"
     found = reviewing.reviewed(SPECS, after, waivers=said)
-    last = dataclasses.replace(found.findings[-1], witness="one call\nand what it returns")
+    last = dataclasses.replace(found.findings[-1], witness=Witness(3, call_text.parse("conv_transpose(src f32[1,4,4,8])"), differs="values"))
     return dataclasses.replace(found, findings=(*found.findings[:-1], last))
 
 
@@ -87,7 +89,7 @@ def test_every_finding_stands_under_its_operations_with_all_that_is_known_of_it(
         assert card.h3.span.get_text() == ("waived" if finding.waived else finding.severity)
         expected = [finding.path, finding.rule.reason, finding.waived, str(finding.old), str(finding.new), finding.reproduce]
         assert all(text in said for text in expected)
-        assert " ".join(finding.witness.split()) in said
+        assert " ".join(" ".join(finding.witness.lines() if finding.witness else []).split()) in said
         assert [value.get_text() for value in card.select(".value")] == [finding.was, finding.now]
         moved = finding.moved.kernels | finding.moved.files
         assert {name.get_text() for name in card.select(".names li")} == moved
@@ -140,13 +142,13 @@ def test_the_page_stands_alone_and_has_landmarks_and_headings_in_order(page: str
 def test_spec_text_is_inert_wherever_it_stands(review: Review):
     finding = dataclasses.replace(
         review.findings[0],
-        path=HOSTILE, was=HOSTILE, now=f"{HOSTILE} now", witness=HOSTILE, waived=HOSTILE, reproduce=HOSTILE, ops=(HOSTILE, "b"),
+        path=HOSTILE, was=HOSTILE, now=f"{HOSTILE} now", witness=Witness(1, notes=(HOSTILE,)), waived=HOSTILE, reproduce=HOSTILE, ops=(HOSTILE, "b"),
         old=Mark(HOSTILE), new=Mark(HOSTILE), moved=dataclasses.replace(review.findings[0].moved, files=frozenset({HOSTILE})),
     )  # fmt: skip
     impact = dataclasses.replace(review.impact, unpredicted=[HOSTILE])
     names = frozenset({f"{HOSTILE}.c"})
     impact.observed, impact.texts = dataclasses.replace(impact.observed, files=names), ({}, {f"{HOSTILE}.c": HOSTILE})
-    page = as_html(Review(HOSTILE, HOSTILE, (finding,), impact), True)
+    page = as_html(dataclasses.replace(review, base=HOSTILE, head=HOSTILE, findings=(finding,), impact=impact), True)
     document = parsed(page)
     assert not document.select("script, img")
     assert not [name for element in document.find_all(True) for name in element.attrs if name.startswith("on")]

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..source import Mark, inert
+from . import values
 from .findings import Finding, Review
 from .hunks import hunks
 from .impact import Moved
@@ -53,6 +54,7 @@ class Card:
     finding: Finding
     sides: tuple[Side, ...]
     kernels: tuple[tuple[str, tuple[str, ...]], ...]  # what happens to them, their names
+    values: str  # whether those that change compute the same
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def spans(was: str, now: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     return tuple(made[0]), tuple(made[1])
 
 
-def _card(number: int, finding: Finding) -> Card:
+def _card(number: int, finding: Finding, review: Review) -> Card:
     sides: tuple[Side, ...] = (("", "found", finding.new, (Span(finding.was, False),)),)
     if finding.now:
         was, now = spans(finding.was, finding.now)
@@ -96,7 +98,8 @@ def _card(number: int, finding: Finding) -> Card:
     moved = finding.moved
     lists = (("change", moved.kernels), ("added", moved.added), ("removed", moved.removed))
     kernels = tuple((word, tuple(sorted(names))) for word, names in lists if names)
-    return Card(f"finding-{number}", WAIVED if finding.waived else finding.severity, finding, sides, kernels)
+    severity = WAIVED if finding.waived else finding.severity
+    return Card(f"finding-{number}", severity, finding, sides, kernels, values.summary(review, finding))
 
 
 def _tally(severities: Iterable[str]) -> tuple[tuple[str, int], ...]:
@@ -107,7 +110,7 @@ def _tally(severities: Iterable[str]) -> tuple[tuple[str, int], ...]:
 def _groups(review: Review) -> tuple[Group, ...]:
     by_ops: dict[tuple[str, ...], list[Card]] = {}
     for number, finding in enumerate(review.findings, 1):
-        by_ops.setdefault(finding.ops, []).append(_card(number, finding))
+        by_ops.setdefault(finding.ops, []).append(_card(number, finding, review))
     return tuple(
         Group(f"group-{number}", _title(ops), ops, _tally(card.severity for card in cards), tuple(cards))
         for number, (ops, cards) in enumerate(by_ops.items(), 1)
