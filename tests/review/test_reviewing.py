@@ -77,7 +77,10 @@ def played(page: str, shell: Shell) -> str:
     return FENCE.sub(block, page)
 
 
-@pytest.mark.skipif(shutil.which("git") is None or shutil.which("bash") is None, reason="git or bash is not installed")
+MISSING = [name for name in ("git", "bash", "gcc") if shutil.which(name) is None]
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} is not installed")
 def test_the_example_prints_what_the_page_shows(tmp_path: Path):
     page = PAGE.read_text(encoding="utf-8")
     now = played(page, Shell(tmp_path))
