@@ -20,8 +20,9 @@ from .rows import Row
 ROUNDS = 5
 BUDGET = 0.04  # seconds of each candidate in each round
 SETTLE = 0.03  # seconds in which the threads of the one who was timed last stop spinning
-SLOW = 2.0  # a first call of so many seconds is the only one
-NEAR = 1.15  # ways whose first calls lie so close to the best go to the rounds, two at the most
+SLOW = 0.5  # a first call of so many seconds is the only one
+PICKING = 0.02  # seconds of each way, to find the best
+NEAR = 1.15  # ways that lie so close to the best go to the rounds, two at the most
 REFERENCE_LIMIT = 120.0
 BUILD_LIMIT = 300.0  # for our kernels, where the cache lacks them
 
@@ -79,7 +80,7 @@ def _tried(row: Row, workers: Processes, name: str, reference: str | None) -> di
                 continue
             first, cells = worker.ask("check", way, reference)
             if first < SLOW and not cells:  # the first call of all pays for pages and caches
-                first = min(first, *worker.ask("time", way, 0.0))
+                first = min(first, *worker.ask("time", way, PICKING))
             ways[way] = f"wrong in {cells} cells" if cells else first
         except Refused as refused:
             ways[way] = str(refused)

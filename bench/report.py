@@ -90,7 +90,7 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         f"sums before it was timed; for {unchecked} rows there was nobody to make these.",
         "## Targets",
     ]
-    for threads in THREADS:
+    for threads in _threads(found):
         parts += [f"With {_count(threads)}:", _table(TARGET_COLUMNS, target_rows(found, threads))]
     parts.append(
         f"The mean is geometric, for the share of the peak arithmetic. Rows count where oneDNN takes "
@@ -136,7 +136,7 @@ def _peak_name(name: str) -> str:
 def _by_operation(found: Results) -> list[str]:
     rows = [row for row, _ in found.rows()]
     parts = []
-    for threads in THREADS:
+    for threads in _threads(found):
         lines = []
         for op in SOLVES:
             cells = [
@@ -162,7 +162,7 @@ def _pair(rows: Sequence[Row], found: Results) -> str:
 
 def _short(found: Results) -> list[str]:
     lines = []
-    for threads in THREADS:
+    for threads in _threads(found):
         for entry in reached(found, threads):
             short = entry.short
             for value, row in short[:SHORT_SHOWN]:
@@ -194,7 +194,7 @@ def _failures(found: Results) -> list[str]:
 def _all(found: Results) -> list[str]:
     records = dict(found.rows())
     parts = []
-    for threads in THREADS:
+    for threads in _threads(found):
         lines = []
         for shape in TABLE:
             for op in SOLVES:
@@ -221,6 +221,12 @@ def _cell(found: Results, row: Row, record: dict[str, Any] | None) -> str:
 
 def _word(entry: dict[str, Any]) -> str:
     return "wrong" if "wrong" in entry else "refused" if "refused" in entry else "-"
+
+
+def _threads(found: Results) -> list[int]:
+    """The numbers of threads that there are rows of, the one that targets are about first."""
+    measured = {row.threads for row, _ in found.rows()}
+    return [threads for threads in THREADS if threads in measured]
 
 
 def _kinds() -> list[tuple[str, str]]:

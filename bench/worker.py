@@ -21,7 +21,7 @@ from .candidate import Candidate, Ready, Refused
 from .rows import Row
 from .tensors import Tensors, wrong
 
-LEAST_CALLS = 2
+LEAST_CALLS = 1
 
 
 class Worker:
@@ -68,7 +68,7 @@ class Worker:
         np.save(path, np.ascontiguousarray(ready.result(), np.float32))
 
     def time(self, way: str, budget: float) -> list[float]:
-        """Seconds of each of as many calls as fit into `budget` seconds, two at the least; one more before them."""
+        """Seconds of each of as many calls as fit into `budget` seconds, at least one; one more before them."""
         ready = self._ready(way)
         ready.run()
         gc.disable()
