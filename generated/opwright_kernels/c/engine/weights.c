@@ -32,6 +32,7 @@ enum {
     CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
     CHUNKS = 16,
     TASK_MADDS = 1 << 21,
+    AHEAD = 16,          // pixels
 };
 
 typedef struct plan {
@@ -47,12 +48,13 @@ typedef struct plan {
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
-    bool small_stays, big_stays;   // used where it is, not packed
-    int64_t floats[3], runs;       // scratch of a worker
+    bool straight;                 // and its sums go straight to the weights
+    bool stays;                    // small is used where it is, not packed
+    int64_t floats[4], runs;       // scratch of a worker: rows, panel, dw, line
 } plan;
 
-// A stretch of outputs: where it begins in the panel and in the rows, in pixels of the one and positions of the other;
-// in elements where they are not packed.
+// A stretch of outputs: where it begins in the panel, in pixels, or where small stays in elements; and in the rows, in
+// positions.
 typedef struct run {
     int64_t panel, row, count;
 } run;
@@ -114,8 +116,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.together = least(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * least(CHANNELS, p->B) <= most_rows[4] ? 4 : 2);
     const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
-    const bool plain = sizeof(elem) == sizeof(float) && unpadded(p);
-    l.small_stays = plain && p->small_c == 1 && p->A % LANES == 0;
+    // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
+    l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0;
 
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
     l.chunks = 1;
@@ -136,7 +138,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     }
     for (int i = 3; i >= 0; i--) {
         l.box[i] = out[i] == 0 ? 1 : least(out[i], even(out[i], room, i == 3 ? 2 : 1));
-        l.boxes[i] = ceil_div(out[i], l.box[i]);
+        l.boxes[i] = most(1, ceil_div(out[i], l.box[i]));
         room = l.box[i] == out[i] ? most(1, room / most(out[i], 1)) : 1;
     }
     l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
@@ -160,10 +162,6 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     }
     l.a_part = most(l.a_part, 1), l.b_part = most(least(l.b_part, p->B), 1);
     l.a_parts = ceil_div(l.vectors, l.a_part), l.b_parts = ceil_div(p->B, l.b_part);
-    // Tiles go from a tap's channels to the next tap's.
-    const bool joined =
-        p->taps[2] == 1 || (p->dilation[2] == 1 && p->big_x[2] == l.b_part && l.b_part <= CHANNELS);
-    l.big_stays = plain && p->big_c == 1 && l.phases == 1 && joined;
 
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
@@ -176,22 +174,44 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    if (!l.big_stays)
-        l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
-    if (!l.small_stays)
+    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
+    if (!l.stays)
         l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
-    if (l.chunks == 1)
+    l.straight = l.in_one && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
+    if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
+    // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
+    if (l.phases > 1 && (p->big_c != 1 || p->small_c != 1)) {
+        const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+        l.floats[3] = round_up(most(reach * least(CHANNELS, l.b_part), l.box[3] * l.together * LANES), 16);
+    }
     return l;
 }
+
+#if LANES == 16
+#define EVERY_OTHER_LANE 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#elif LANES == 8
+#define EVERY_OTHER_LANE 0, 2, 4, 6, 9, 11, 13, 15
+#else
+#define EVERY_OTHER_LANE 0, 2, 5, 7
+#endif
 
 // LANES elements `apart`, the first n of them.
 INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
     if (apart == 1)
-        return elem_load_part(from, n);
+        return n == LANES ? elem_load(from) : elem_load_part(from, n);
+    if (apart == 2 && n == LANES) {
+        // The second begins one early: what follows the last element may not be there.
+        const vec first = elem_load(from), second = elem_load(from + LANES - 1);
+        return SHUFFLE(first, second, EVERY_OTHER_LANE);
+    }
     elem some[LANES] = {0};
-    for (int64_t i = 0; i < n; i++)
-        some[i] = from[i * apart];
+    if (n == LANES) {
+        UNROLL for (int i = 0; i < LANES; i++) some[i] = from[i * apart];
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            some[i] = from[i * apart];
+    }
     return elem_load(some);
 }
 
@@ -205,11 +225,35 @@ INLINE void put(float *to, vec v, int64_t n) {
 // Remembers in which lanes an Inf or NaN was met.
 INLINE void look(vec *special, vec v) { *special += v * 0; }
 
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+// LANES channels of 2 * LANES pixels: pairs of pixels are transposed as one word.
+INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, vec *special) {
+    vec words[LANES];
+    UNROLL for (int row = 0; row < LANES; row++) {
+        memcpy(words + row, from + row * c, sizeof *words);
+        __builtin_prefetch(from + (row + LANES) * c);
+    }
+    vec_transpose(words);
+    UNROLL for (int j = 0; j < LANES; j++) {
+        uvec bits;
+        memcpy(&bits, words + j, sizeof bits);
+        const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
+        const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
+        look(special, even);
+        look(special, odd);
+        vec_store(to + 2 * j * pitch, even);
+        vec_store(to + (2 * j + 1) * pitch, odd);
+    }
+}
+#endif
+
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
 // LANES unless it is `channels`. Returns NaN in the lanes that met Inf or NaN.
 static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
                 int64_t channels, int64_t fill) {
     vec special = {0};
+    if (channels == 1)
+        c = 1;
     if (c == 1 && x == channels && pitch == channels) {
         const int64_t all = count * channels;
         int64_t i = 0;
@@ -228,6 +272,7 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
             int64_t i = 0;
             for (; i + LANES <= channels; i += LANES) {
                 const vec v = elem_load(from + i);
+                __builtin_prefetch(from + i + AHEAD * x);
                 look(&special, v);
                 vec_store(to + i, v);
             }
@@ -243,15 +288,26 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
     } else {
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
-            for (int64_t pixel = 0; pixel < count; pixel += LANES) {
+            int64_t pixel = 0;
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+            if (rows == LANES && x == 1)
+                for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
+                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, &special);
+#endif
+            for (; pixel < count; pixel += LANES) {
                 const int64_t n = least(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
                 float *out = to + pixel * pitch + i;
                 vec v[LANES];
                 if (rows == LANES && x == 1 && n == LANES) {
-                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load(first + row * c);
+                    UNROLL for (int row = 0; row < LANES; row++) {
+                        v[row] = elem_load(first + row * c);
+                        __builtin_prefetch(first + (row + LANES) * c);
+                    }
                 } else if (rows == LANES && x == 1) {
                     UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load_part(first + row * c, n);
+                } else if (rows == LANES && n == LANES) {
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = load_apart(first + row * c, x, LANES);
                 } else {
                     for (int64_t row = 0; row < LANES; row++)
                         v[row] = row < rows ? load_apart(first + row * c, x, n) : (vec){0};
@@ -271,6 +327,12 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
     return special;
 }
 
+// count pixels, `apart`, of n floats each, side by side.
+static void gather(float *to, const float *from, int64_t apart, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * n, from + i * apart, (size_t)n * sizeof *to);
+}
+
 static void clear(float *to, int64_t n) { memset(to, 0, (size_t)n * sizeof *to); }
 
 // One task's place in the problem, and the block it is at.
@@ -279,6 +341,7 @@ typedef struct place {
     const elem *big, *small;
     int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
     int64_t at[4], size[4];         // the box: n, then outputs
+    float *line;                    // of widened pixels, where the plan has room for one
     bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
 } place;
 
@@ -353,6 +416,9 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
     const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
     const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
+    const int64_t beyond = least(
+        p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b);
         for (int64_t n = 0; n < o->size[0]; n++)
@@ -364,6 +430,11 @@ static void pack_rows(const place *o, float *rows) {
                     const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
                     if (ih < 0 || ih >= p->big[1])
                         continue;
+                    const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
+                                       ih * p->big_x[1];
+                    if (o->line && low < beyond)
+                        pack(o->line, channels, from + low * p->big_x[2], p->big_c, p->big_x[2], beyond - low, channels,
+                             channels);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * channels;
@@ -371,11 +442,12 @@ static void pack_rows(const place *o, float *rows) {
                         row_inside(o, r, &first, &end, &positions);
                         const int64_t iw = (o->at[3] + r) * p->stride[2] - p->pad[2] + first * p->dilation[2];
                         clear(to, first * channels);
-                        if (first < end)
-                            pack(to + first * channels, channels,
-                                 o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
-                                     ih * p->big_x[1] + iw * p->big_x[2],
-                                 p->big_c, p->dilation[2] * p->big_x[2], end - first, channels, channels);
+                        if (first < end && o->line)
+                            gather(to + first * channels, o->line + (iw - low) * channels, p->dilation[2] * channels,
+                                   end - first, channels);
+                        else if (first < end)
+                            pack(to + first * channels, channels, from + iw * p->big_x[2], p->big_c,
+                                 p->dilation[2] * p->big_x[2], end - first, channels, channels);
                         clear(to + end * channels, (positions - end) * channels);
                         if (o->pairs)
                             pair_row(o, r, to, channels);
@@ -405,6 +477,14 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                                        (o->at[1] + d) * p->small_x[0] + (o->at[2] + h) * p->small_x[1] +
                                        (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    if (o->line) {
+                        if (r == 0)
+                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels, lanes);
+                        gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
+                        clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
+                        at += panel_pixels(o, outputs);
+                        continue;
+                    }
                     // Rows that follow each other in memory are one.
                     const bool goes_on = count && l->phases == 1 && at == to + count &&
                                          next == from + count * p->small_x[2];
@@ -442,8 +522,7 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t each = o->pairs ? 2 : 1;
-    const int64_t panel_step = l->small_stays ? l->phases * p->small_x[2] : 1;
-    const int64_t row_step = l->big_stays ? p->stride[2] * p->big_x[2] : each * l->step[2];
+    const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1, row_step = each * l->step[2];
     int64_t count = 0, pixels = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
@@ -455,12 +534,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
-                    const int64_t row =
-                        l->big_stays
-                            ? (o->at[0] + n) * p->big_n + id * p->big_x[0] + ih * p->big_x[1] +
-                                  (o->at[3] * p->stride[2] - p->pad[2]) * p->big_x[2]
-                            : (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
-                    const int64_t panel = l->small_stays ? (o->at[0] + n) * p->small_n +
+                    const int64_t row = (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
+                    const int64_t panel = l->stays ? (o->at[0] + n) * p->small_n +
                                                                (o->at[1] + od) * p->small_x[0] +
                                                                (o->at[2] + oh) * p->small_x[1] +
                                                                (o->at[3] + r) * p->small_x[2]
@@ -546,36 +621,41 @@ INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
     return rows;
 }
 
-// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane].
+// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
+// weights are.
 static void multiply(const place *o, int64_t vectors, const float *panel, const float *rows, bool special, run *runs,
                      float *dw, bool first) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
-    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
-    const int64_t groups = special ? p->taps[2] : 1; // taps walked one by one
+    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
+    const int64_t groups = special || l->straight ? p->taps[2] : 1; // taps walked one by one
     tile *const *table = tiles[o->pairs][vectors];
+    int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
             for (int64_t kw = 0; kw < groups; kw++) {
-                const int64_t count = runs_of(o, kd, kh, special ? kw : -1, runs);
+                if (kw == 0 || special)
+                    count = runs_of(o, kd, kh, special ? kw : -1, runs);
                 if (count == 0 && !first)
                     continue;
-                for (int64_t b = 0; b < o->b1 - o->b0; b += CHANNELS) {
-                    const int64_t channels = least(CHANNELS, o->b1 - o->b0 - b);
-                    const int64_t start = (kd * p->taps[1] + kh) * p->taps[2] * (o->b1 - o->b0) + p->taps[2] * b;
-                    const int64_t from = special ? kw * channels : 0;
-                    const int64_t to = special ? from + channels : p->taps[2] * channels;
+                for (int64_t b = 0; b < all; b += CHANNELS) {
+                    const int64_t channels = least(CHANNELS, all - b);
+                    const int64_t together = groups == 1 ? p->taps[2] * channels : channels;
+                    const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
                     operands t = {runs, count, panel, 0, vectors * LANES, channels, vectors * LANES,
                                   channels * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
-                    if (l->small_stays)
+                    if (l->stays)
                         t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
-                    if (l->big_stays)
-                        t.row_scale = 1, t.row_step = p->stride[2] * p->big_x[2];
-                    for (int64_t m = from, together; m < to; m += together) {
-                        together = rows_together(table, most_rows[vectors], to - m);
-                        t.row = rows + b * (l->big_stays ? 1 : cells) + m;
-                        t.dw = dw + (start + m) * t.pitch;
-                        table[together](&t);
+                    float *to = dw + start * t.pitch;
+                    if (l->straight) {
+                        t.pitch = p->w_b;
+                        to = dw + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2] + b * p->w_b;
+                    }
+                    for (int64_t m = 0, now; m < together; m += now) {
+                        now = rows_together(table, most_rows[vectors], together - m);
+                        t.row = rows + b * cells + kw * channels + m;
+                        t.dw = to + m * t.pitch;
+                        table[now](&t);
                     }
                 }
             }
@@ -654,7 +734,7 @@ typedef struct call {
 } call;
 
 static int64_t worker_bytes(const plan *l) {
-    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2]) + (int64_t)sizeof(run) * l->runs, 64);
+    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3]) + (int64_t)sizeof(run) * l->runs, 64);
 }
 
 static place task_place(const call *c, int64_t tile_, int64_t *group) {
@@ -676,11 +756,13 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
     float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panel = rows + l->floats[0];
     float *dw = panel + l->floats[1];
-    run *runs = (run *)(dw + l->floats[2]);
+    float *line = dw + l->floats[2];
+    run *runs = (run *)(line + l->floats[3]);
     if (l->chunks > 1)
         dw = c->dw + task * l->dw;
     int64_t group;
     place o = task_place(c, task % l->tiles, &group);
+    o.line = l->floats[3] ? line : 0;
     const int64_t chunk = task / l->tiles, begin = l->blocks * chunk / l->chunks;
     const int64_t end = l->blocks * (chunk + 1) / l->chunks;
     for (int64_t block = begin; block < end; block++) {
@@ -690,22 +772,23 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         for (int64_t v = o.a0, together; v < o.a1; v += together) {
             together = least(l->together, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
+            if (l->straight)
+                to = (float *)(void *)(c->weights + group * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
             bool special = false;
             o.pairs = OPWRIGHT_PAIRS;
-            if (!l->small_stays) {
+            if (!l->stays) {
                 special = pack_panel(&o, v, together, panel) && padded;
                 if (special && o.pairs) {
                     o.pairs = false;
                     pack_panel(&o, v, together, panel);
                 }
             }
-            if (!l->big_stays && packed != o.pairs)
+            if (packed != o.pairs)
                 pack_rows(&o, rows);
             packed = o.pairs;
-            multiply(&o, together, l->small_stays ? (const float *)(const void *)(o.small + v * LANES) : panel,
-                     l->big_stays ? (const float *)(const void *)(o.big + o.b0) : rows, special, runs, to,
-                     block == begin);
-            if (l->chunks == 1 && block + 1 == end)
+            multiply(&o, together, l->stays ? (const float *)(const void *)(o.small + v * LANES) : panel, rows, special,
+                     runs, to, block == begin);
+            if (l->chunks == 1 && block + 1 == end && !l->straight)
                 finish(&o, v, together, to, c->weights + group * l->p.w_g);
         }
     }
@@ -732,18 +815,47 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     }
 }
 
+// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order of
+// taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+static bool swaps(const opwright_problem *p) {
+    if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
+        return false;
+    return ceil_div(p->A, LANES) * p->B >= 2 * ceil_div(p->B, LANES) * p->A;
+}
+static opwright_problem swapped(const opwright_problem *p, int64_t *first_weight) {
+    opwright_problem q = *p;
+    q.A = p->B, q.B = p->A, q.w_a = p->w_b, q.w_b = p->w_a;
+    q.small_n = p->big_n, q.small_c = p->big_c, q.big_n = p->small_n, q.big_c = p->small_c;
+    *first_weight = 0;
+    for (int i = 0; i < 3; i++) {
+        q.small[i] = p->big[i], q.small_x[i] = p->big_x[i], q.big[i] = p->small[i], q.big_x[i] = p->small_x[i];
+        q.pad[i] = (p->taps[i] - 1) * p->dilation[i] - p->pad[i];
+        q.w_k[i] = -p->w_k[i];
+        *first_weight += (p->taps[i] - 1) * p->w_k[i];
+    }
+    return q;
+}
+
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t workers) {
-    const plan l = plan_of(p, workers);
+    int64_t first_weight;
+    if (p->G * p->A * p->B == 0)
+        return 0;
+    const opwright_problem q = swaps(p) ? swapped(p, &first_weight) : *p;
+    const plan l = plan_of(&q, workers);
     return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
 }
 
 void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch) {
-    const int64_t workers = team ? team->workers : 1;
-    const plan l = plan_of(p, workers);
     if (p->G * p->A * p->B == 0)
         return;
-    call c = {&l, big, small, weights, scratch, (float *)((char *)scratch + workers * worker_bytes(&l))};
+    const int64_t workers = team ? team->workers : 1;
+    const bool swap = swaps(p);
+    int64_t first_weight = 0;
+    const opwright_problem q = swap ? swapped(p, &first_weight) : *p;
+    const plan l = plan_of(&q, workers);
+    call c = {&l, swap ? small : big, swap ? big : small, weights + first_weight, scratch,
+              (float *)((char *)scratch + workers * worker_bytes(&l))};
     opwright_run(team, reduce, &c, l.tiles * l.chunks);
     if (l.chunks > 1)
         opwright_run(team, combine, &c, l.tiles);
