@@ -12,6 +12,7 @@ from pathlib import Path
 GENERATOR = Path(__file__).resolve().parent
 CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
+PACKAGE = "opwright_kernels"  # the import name of the generated package
 # Files of spec/ that are no specs: what was released, and what a review lets pass.
 RECORDS = ("LOCK.yaml", "waivers.yaml")
 
@@ -24,6 +25,11 @@ class Project:
     spec: Path
     templates: Path
     output: Path
+
+    @property
+    def records(self) -> Path:
+        """The folder of the records of a review: `spec/`, or a folder of specs that lies elsewhere."""
+        return self.root / self.spec.relative_to(self.root).parts[0]
 
 
 def checkout() -> Path | None:
@@ -50,7 +56,7 @@ def find(spec: Path | None = None, templates: Path | None = None, output: Path |
         templates=(
             templates or (base / "templates" if (base / "templates").is_dir() else CARRIED / "templates")
         ).resolve(),
-        output=(output or base / "generated" / "opwright_kernels").resolve(),
+        output=(output or base / "generated" / PACKAGE).resolve(),
     )
 
 

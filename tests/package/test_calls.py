@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from opwright_kernels import _operation, _threads
 from support import rulings
 from support.calls import describe, mutated_call, random_call
 from support.generated import FULL, PACKAGE, attempt, function, rng, run, same
+from support.package import ROOT, package
 from support.rulings import OPERATIONS, Accepted
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
@@ -209,12 +211,23 @@ def test_an_empty_batch_gives_an_empty_output_and_no_channels_give_the_bias() ->
 # Threads
 
 
-@pytest.mark.usefixtures("_threads_as_they_were")
+@pytest.fixture(params=["portable", ""], ids=["portable", "best"])
+def _isa_of_the_call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Reference kernels, then the best that this CPU has."""
+    with monkeypatch.context() as patched:
+        patched.setenv("OPWRIGHT_ISA", request.param)
+        _operation.forget()
+        yield
+    _operation.forget()
+
+
+@pytest.mark.usefixtures("_threads_as_they_were", "_isa_of_the_call")
 def test_a_call_uses_the_threads_of_its_argument_else_of_the_program_else_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    asked, team = [], _operation._team.team
     monkeypatch.setattr(_operation._threads, "run", lambda kernel, parts: (asked.append(parts), kernel(0, 1)))
+    monkeypatch.setattr(_operation._team, "team", lambda workers: (asked.append(workers), team(workers))[1])
     monkeypatch.setattr(_operation, "SERIAL_TERMS", 0)
     monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "3")
     results = [call()]
@@ -509,3 +522,16 @@ def test_results_of_mutated_calls_that_are_legal_are_right() -> None:
                 assert same(answer, rulings.compute(one)), describe(one)
                 checked += 1
     assert checked > 150
+
+
+# What is told.
+
+
+def test_a_call_of_a_deprecated_operation_warns_the_caller_and_works(tmp_path: Path):
+    text = (ROOT / "tests/data/matrix_product.yaml").read_text(encoding="utf-8")
+    told = text.replace("revision: 1\n", "revision: 1\ndeprecated: use numpy's \"matmul\"\n")
+    _, kernels = package({"matrix_product.yaml": told}, tmp_path, "deprecated_kernels")
+    with pytest.warns(DeprecationWarning, match='MatrixProduct is deprecated: use numpy\'s "matmul"') as caught:
+        assert kernels.matrix_product(integers(2, 3), integers(3, 4)).shape == (2, 4)
+    assert caught[0].filename == __file__
+    assert "MatrixProduct is deprecated" in kernels.matrix_product.__doc__

@@ -407,10 +407,18 @@ enum {
     FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
     FINISH_CHANNELS = 64,
 };
-#define EVEN(s, i) 2 * (i)
-#define ODD(s, i) 2 * (i) + 1
-#define ZIP_LOW(s, i) ((i) & 1 ? LANES + (i) / 2 : (i) / 2)
-#define ZIP_HIGH(s, i) ((i) & 1 ? LANES + LANES / 2 + (i) / 2 : LANES / 2 + (i) / 2)
+#if LANES == 16
+#define EACH_LANE(f)                                                                                                   \
+    f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#elif LANES == 8
+#define EACH_LANE(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)
+#else
+#define EACH_LANE(f) f(0), f(1), f(2), f(3)
+#endif
+#define EVEN_LANE(i) 2 * (i)
+#define ODD_LANE(i) 2 * (i) + 1
+#define ZIP_LOW(i) ((i) & 1 ? LANES + (i) / 2 : (i) / 2)
+#define ZIP_HIGH(i) ((i) & 1 ? LANES + LANES / 2 + (i) / 2 : LANES / 2 + (i) / 2)
 
 INLINE float vec_sum(vec v) {
     UNROLL for (int half = LANES / 2; half > 0; half /= 2) UNROLL for (int i = 0; i < half; i++) v[i] += v[i + half];
@@ -516,14 +524,14 @@ INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step
         float *even = to + first % 2 * line + first / 2, *odd = to + (first + 1) % 2 * line + (first + 1) / 2;
         for (; i + 2 * LANES <= count; i += 2 * LANES) {
             const vec a = elem_load(row + i), b = elem_load(row + i + LANES);
-            vec_store(even + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
-            vec_store(odd + i / 2, SHUFFLE(a, b, EACH(ODD, 0)));
+            vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
+            vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
         }
         if (i < count) {
             const vec a = lanes_load(row + i, true, least(LANES, count - i));
             const vec b = count - i > LANES ? elem_load_part(row + i + LANES, count - i - LANES) : (vec){0};
-            vec_store(even + i / 2, SHUFFLE(a, b, EACH(EVEN, 0)));
-            vec_store(odd + i / 2, SHUFFLE(a, b, EACH(ODD, 0)));
+            vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
+            vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
         }
     } else {
         for (; i < count; i++)
@@ -651,7 +659,7 @@ INLINE void row_vectors(const int C, const bool exact, const solve *s, const tap
         taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, a);
         taps_sum(C, exact, s, list + ends[0], ends[1] - ends[0], in, row, q_column, q, b);
         UNROLL for (int v = 0; v < C; v++) {
-            const vec low = SHUFFLE(a[v], b[v], EACH(ZIP_LOW, 0)), high = SHUFFLE(a[v], b[v], EACH(ZIP_HIGH, 0));
+            const vec low = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_LOW)), high = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_HIGH));
             const int64_t left = pixels - 2 * (q + v * LANES);
             elem *to = out + 2 * (q + v * LANES);
             if (left > 0)

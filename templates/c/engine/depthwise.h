@@ -6,19 +6,8 @@
 #define OPWRIGHT_DEPTHWISE_H
 
 #include "lanes.h"
+#include "names.h"
 #include "problem.h"
-
-#ifndef OPWRIGHT_NAME
-#define OPWRIGHT_PASTE_(a, b, c) a##_##b##_##c
-#define OPWRIGHT_PASTE(a, b, c) OPWRIGHT_PASTE_(a, b, c)
-#if defined(OPWRIGHT_BF16)
-#define OPWRIGHT_NAME(name) OPWRIGHT_PASTE(opwright_##name, bf16, OPWRIGHT_ISA)
-#elif defined(OPWRIGHT_F16)
-#define OPWRIGHT_NAME(name) OPWRIGHT_PASTE(opwright_##name, f16, OPWRIGHT_ISA)
-#else
-#define OPWRIGHT_NAME(name) OPWRIGHT_PASTE(opwright_##name, f32, OPWRIGHT_ISA)
-#endif
-#endif
 
 #define depthwise_fits OPWRIGHT_NAME(depthwise_fits)
 #define depthwise_y OPWRIGHT_NAME(depthwise_y)

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "opwright_team.h"
+
 typedef struct opwright_problem {
     int64_t N, G;                  // batch, groups
     int64_t A, B;                  // channels per group of small, of big
@@ -21,13 +23,6 @@ typedef struct opwright_problem {
     int64_t w_g, w_a, w_b, w_k[3];
 } opwright_problem;
 
-// Runs work(context, worker) once for each worker in [0, workers), at the same time where it can, and returns when all
-// have returned. Workers share tasks among themselves; no result depends on how many there are.
-typedef struct opwright_team {
-    void (*run)(void (*work)(void *context, int64_t worker), void *context, int64_t workers);
-    int64_t workers;
-} opwright_team;
-
 // A task of a call: `scratch` is the worker's own.
 typedef void opwright_task(const void *context, int64_t task, int64_t worker);
 
@@ -38,7 +33,7 @@ typedef struct opwright_tasks {
     _Atomic int64_t next;
 } opwright_tasks;
 
-static void opwright_work(void *shared, int64_t worker) {
+static inline void opwright_work(void *shared, int64_t worker) {
     opwright_tasks *tasks = shared;
     for (int64_t task; (task = tasks->next++) < tasks->count;)
         tasks->task(tasks->context, task, worker);
