@@ -1,12 +1,21 @@
 // y, x and w where a group has one channel on either side.
 //
-// Lanes are neighbouring channels, so the loops are those of tensors with channels last: blocks of LANES channels, rows
-// of output, then tiles of pixels whose accumulators live over all taps. A tile walks its input columns once and adds
-// each to every (pixel, kw) it belongs to; weights are packed to [block][kd][kh][kw][LANES] first. Taps that fall
-// outside are left out, in tiles at the edges one by one: no padding is ever multiplied. A solve for big walks the
-// pixels of each residue of the stride, for which it is a solve for small with fewer taps and stride 1; dilated rows
-// are split into plain ones in the same way.
-// Planes of tensors with channels first are transposed to scratch, LANES channels at a time, and back.
+// Channel lanes serve tensors with channels last: lanes are neighbouring channels. Rows of output, pairs of them, then
+// tiles of P pixels, then blocks of channels; a tile's accumulators live over all taps. It walks a row of input once
+// and adds each column to every (row, pixel, kw) it belongs to; weights are packed to [block][kd][kh][kw][LANES] first.
+// Taps that fall outside are left out, so no padding is ever multiplied. A solve for big takes the outputs of each
+// residue of the stride in turn: for these it is a solve for small with fewer taps and stride 1. Dilated rows and
+// columns are split into plain ones in the same way. Planes of tensors with channels first that are narrower than a
+// vector are transposed to scratch, LANES channels at a time, and back.
+//
+// Width lanes serve the other tensors with channels first: lanes are neighbouring columns of one plane. A unit of work
+// is a block of one plane. Its input is copied to scratch, widened, with zeros around it, columns sorted by their
+// residue modulo the stride: then each tap is a vector at some offset, whatever the stride and dilation. The usual
+// kernels make 2 or 4 rows of output at once, with their weights in registers; others go through a list of taps. A
+// zero times Inf or NaN must not appear: channels with such a weight take the list and mask what falls outside, and a
+// gradient of weights that turned out NaN is made again with masks.
+//
+// Sums for weights are made of chunks that follow from the problem alone, added up in order.
 
 #include "depthwise.h"
 
@@ -673,8 +682,6 @@ INLINE void row_vectors(const int C, const bool exact, const solve *s, const tap
 static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
                       int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
     int64_t q = 0;
-    for (; count - q > 3 * LANES; q += 4 * LANES)
-        row_vectors(4, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
     for (; count - q > LANES; q += 2 * LANES)
         row_vectors(2, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
     if (q < count)
