@@ -12,7 +12,8 @@
 //              while every run of the block is walked once
 // Big is copied once per block to rows with their width zero-padded: [channel block][n][depth][height][phase][position]
 // [channel]. With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it
-// the taps of an output are neighbours again. Words are floats or, with OPWRIGHT_PAIRS, two neighbouring outputs in bf16.
+// the taps of an output are neighbours again. Words are floats or, with OPWRIGHT_PAIRS, two neighbouring outputs'
+// bf16.
 //
 // Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
 // vector of lanes: big's channels are spread over its lanes, and rows hold vectors.

@@ -76,6 +76,20 @@ INLINE void vec_store_part(float *p, vec v, int64_t n) {
 #endif
 }
 
+// The lanes that `lanes` names.
+INLINE vec vec_pick(vec v, ivec lanes) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_permutexvar_ps((__m512i)lanes, (__m512)v);
+#elif defined(__AVX2__)
+    return (vec)_mm256_permutevar8x32_ps((__m256)v, (__m256i)lanes);
+#else
+    vec picked;
+    for (int i = 0; i < LANES; i++)
+        picked[i] = v[lanes[i]];
+    return picked;
+#endif
+}
+
 // Whether any lane is Inf or NaN.
 INLINE uvec vec_special(vec v) {
     uvec bits;

@@ -3,23 +3,26 @@
 //     W[g,a,b,k] = sum over n, o of small[n, g*A + a, o] * big[n, g*B + b, o*stride + k*dilation - pad].
 //
 // Loops, outermost first:
-//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the pixels
-//     block    a box of output pixels whose operands fit L2. Both are copied once per block: big to rows with its
-//              width zero-padded, [channel block][n][depth][height][phase][position][channel], small to panels
-//              [lane block][n][depth][height][phase][pixel][lane]
-//     lanes    1 to 4 vectors of small's channels
+//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the blocks
+//     block    a box of output pixels whose operands fit L2
+//     lanes    1 to 4 vectors of small's channels, packed to a panel: [n][depth][height][phase][output][lane].
+//              f32 whose channels are neighbours and that meets no padding stays where it is
 //     tap row  (kd, kh): the pixels whose input row exists form runs; padding in depth and height costs nothing
-//     tile     MR neighbouring floats of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
+//     tile     MR neighbouring words of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
 //              while every run of the block is walked once
-// With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it the taps of
-// an output are neighbours again.
+// Big is copied once per block to rows with their width zero-padded: [channel block][n][depth][height][phase][position]
+// [channel]. With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it
+// the taps of an output are neighbours again. Words are floats or, with OPWRIGHT_PAIRS, two neighbouring outputs'
+// bf16.
+//
+// Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
+// vector of lanes: big's channels are spread over its lanes, and rows hold vectors.
 //
 // A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
 // are walked one by one where their input exists.
 //
-// Which sums are formed depends on the problem only: no result depends on the number of workers. Chunks are summed in
-// their order.
-
+// Which terms are added up in which order depends on the problem only; the number of workers decides merely which tiles
+// go together in a task. Chunks have a dw of their own each and are summed in their order.
 #include "engine.h"
 #include "weights_tiles.h"
 
@@ -47,8 +50,11 @@ typedef struct plan {
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
+    int64_t merged;                // groups in a vector of lanes
+    int64_t wide;                  // floats of a channel in the rows: LANES where groups are merged, else 1
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
+    bool lines;                    // phases are copied from whole lines
     bool stays;                    // small is used where it is, not packed
     int64_t floats[4], runs;       // scratch of a worker: rows, panel, dw, line
 } plan;
@@ -75,7 +81,8 @@ static bool folds(const opwright_problem *p) {
     for (int i = 1; i < 3; i++)
         if (p->taps[i] != 1 || p->stride[i] != 1 || p->pad[i] != 0 || p->small[i] != p->big[i])
             return false;
-    return (p->small[1] == 1 || (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]));
+    return p->small[1] == 1 ||
+           (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]);
 }
 
 // The same problem, its axes merged where no tap tells them apart.
@@ -103,8 +110,18 @@ static bool unpadded(const opwright_problem *p) {
            (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
 }
 
+// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that
+// rows hold vectors in place of scalars.
+static bool merges(const opwright_problem *p) {
+    return p->G > 1 && p->A < LANES && LANES % p->A == 0 && p->G % (LANES / p->A) == 0 && p->B <= p->A;
+}
+
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.p = folded(*problem)};
+    plan l = {.p = folded(*problem), .merged = 1, .wide = 1};
+    if (merges(problem)) {
+        l.merged = LANES / problem->A, l.wide = LANES;
+        l.p.G /= l.merged, l.p.A = LANES;
+    }
     const opwright_problem *p = &l.p;
     const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
     for (int i = 0; i < 3; i++) {
@@ -131,7 +148,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one. It decides
     // the order of the sums, so it must not depend on the number of workers.
-    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.step[2]));
+    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.wide * l.step[2]));
     if (l.chunks > 1) {
         const int64_t each = ceil_div(pixels, l.chunks);
         room = least(room, ceil_div(each, ceil_div(each, room)));
@@ -174,16 +191,18 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
+    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide, 16);
     if (!l.stays)
         l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
-    l.straight = l.in_one && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
+    l.straight = l.in_one && l.merged == 1 && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
     if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
-    if (l.phases > 1 && (p->big_c != 1 || p->small_c != 1)) {
+    l.lines = l.phases > 1 && (p->big_c != 1 || p->small_c != 1);
+    if (l.lines || l.merged > 1) {
         const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
-        l.floats[3] = round_up(most(reach * least(CHANNELS, l.b_part), l.box[3] * l.together * LANES), 16);
+        const int64_t in = reach * least(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.together * LANES;
+        l.floats[3] = round_up(most(in, line) + LANES, 16);
     }
     return l;
 }
@@ -341,7 +360,7 @@ typedef struct place {
     const elem *big, *small;
     int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
     int64_t at[4], size[4];         // the box: n, then outputs
-    float *line;                    // of widened pixels, where the plan has room for one
+    float *line;                    // of widened pixels
     bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
 } place;
 
@@ -375,7 +394,7 @@ static void locate(place *o, int64_t block) {
 // The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
 INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
     const opwright_problem *p = &o->l->p;
-    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->taps[2] == 1 ? p->stride[2] : p->dilation[2];
+    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->dilation[2];
     const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
     *positions = (outputs - 1) * o->l->step[2] + p->taps[2];
     *first = least(*positions, most(0, up_div(-begin, unit)));
@@ -408,6 +427,18 @@ static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
     make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
 }
 
+// count positions of merged groups' channels, `apart`: to[position][channel][lane].
+static void spread(const plan *l, float *to, const float *from, int64_t apart, int64_t count) {
+    const int64_t channels = l->p.B, each = LANES / l->merged;
+    for (int64_t b = 0; b < channels; b++) {
+        ivec lanes;
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] = (int32_t)(lane / each * channels + b);
+        for (int64_t i = 0; i < count; i++)
+            vec_store(to + (i * channels + b) * LANES, vec_pick(vec_load(from + i * apart), lanes));
+    }
+}
+
 // Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
 // phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours.
 static void pack_rows(const place *o, float *rows) {
@@ -420,7 +451,7 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t beyond = least(
         p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
-        const int64_t channels = least(CHANNELS, o->b1 - b);
+        const int64_t channels = least(CHANNELS, o->b1 - b), width = channels * l->wide;
         for (int64_t n = 0; n < o->size[0]; n++)
             for (int64_t d = 0; d < deep; d++) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
@@ -432,25 +463,28 @@ static void pack_rows(const place *o, float *rows) {
                         continue;
                     const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
                                        ih * p->big_x[1];
-                    if (o->line && low < beyond)
-                        pack(o->line, channels, from + low * p->big_x[2], p->big_c, p->big_x[2], beyond - low, channels,
-                             channels);
+                    if ((l->lines || l->merged > 1) && low < beyond)
+                        pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
+                             beyond - low, channels * l->merged, channels * l->merged);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
-                        float *to = rows + (b - o->b0) * cells + place * l->positions * channels;
+                        float *to = rows + (b - o->b0) * cells + place * l->positions * width;
                         int64_t first, end, positions;
                         row_inside(o, r, &first, &end, &positions);
                         const int64_t iw = (o->at[3] + r) * p->stride[2] - p->pad[2] + first * p->dilation[2];
-                        clear(to, first * channels);
-                        if (first < end && o->line)
+                        clear(to, first * width);
+                        if (first < end && l->merged > 1)
+                            spread(l, to + first * width, o->line + (iw - low) * channels * l->merged,
+                                   p->dilation[2] * channels * l->merged, end - first);
+                        else if (first < end && l->lines)
                             gather(to + first * channels, o->line + (iw - low) * channels, p->dilation[2] * channels,
                                    end - first, channels);
                         else if (first < end)
                             pack(to + first * channels, channels, from + iw * p->big_x[2], p->big_c,
                                  p->dilation[2] * p->big_x[2], end - first, channels, channels);
-                        clear(to + end * channels, (positions - end) * channels);
+                        clear(to + end * width, (positions - end) * width);
                         if (o->pairs)
-                            pair_row(o, r, to, channels);
+                            pair_row(o, r, to, width);
                     }
                 }
             }
@@ -477,9 +511,10 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                                        (o->at[1] + d) * p->small_x[0] + (o->at[2] + h) * p->small_x[1] +
                                        (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
-                    if (o->line) {
+                    if (l->lines) {
                         if (r == 0)
-                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels, lanes);
+                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels,
+                                            lanes);
                         gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
                         clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
                         at += panel_pixels(o, outputs);
@@ -597,6 +632,30 @@ typedef struct operands {
             vec_store(to, t->first ? sum[m][v] : vec_load(to) + sum[m][v]);                                            \
         }                                                                                                              \
     }
+// The same for merged groups: rows of vectors.
+#define MERGED_TILE(NAME, WORDS, ADD, MR)                                                                              \
+    static void NAME##_##MR(const operands *t) {                                                                       \
+        vec sum[MR];                                                                                                   \
+        UNROLL for (int m = 0; m < MR; m++) sum[m] = (vec){0};                                                         \
+        for (int64_t i = 0; i < t->count; i++) {                                                                       \
+            const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
+            const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
+            for (int64_t left = t->runs[i].count; left; left--) {                                                      \
+                WORDS a, b;                                                                                            \
+                memcpy(&b, panel, sizeof b);                                                                           \
+                UNROLL for (int m = 0; m < MR; m++) {                                                                  \
+                    memcpy(&a, row + m * LANES, sizeof a);                                                             \
+                    sum[m] = ADD(sum[m], a, b);                                                                        \
+                }                                                                                                      \
+                UNROLL for (int m = 0; m < MR; m++) PIN(sum[m]);                                                       \
+                panel += t->panel_step, row += t->row_step;                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        UNROLL for (int m = 0; m < MR; m++) {                                                                          \
+            float *to = t->dw + m * t->pitch;                                                                          \
+            vec_store(to, t->first ? sum[m] : vec_load(to) + sum[m]);                                                  \
+        }                                                                                                              \
+    }
 typedef void tile(const operands *);
 
 #define ADD_FLOATS(sum, a, b) ((sum) + (a) * (b))
@@ -611,6 +670,19 @@ static tile *const tiles[2][MOST_VECTORS + 1][MOST_ROWS + 1] = {{FEW_TILES(FLOAT
 #else
 TILES(FLOAT_TILE)
 static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
+#endif
+
+#define MERGED_FLOATS(MR) MERGED_TILE(merged_floats, vec, ADD_FLOATS, MR)
+#define MERGED_FLOATS_ENTRY(MR) [MR] = merged_floats_##MR,
+MERGED_TILES(MERGED_FLOATS)
+#if OPWRIGHT_PAIRS
+#define MERGED_PAIRS(MR) MERGED_TILE(merged_pairs, uvec, dot_pairs, MR)
+#define MERGED_PAIRS_ENTRY(MR) [MR] = merged_pairs_##MR,
+MERGED_TILES(MERGED_PAIRS)
+static tile *const merged_tiles[2][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
+                                                       {MERGED_TILES(MERGED_PAIRS_ENTRY)}};
+#else
+static tile *const merged_tiles[1][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
 #endif
 
 // Rows of the next tile: as even as there are tiles for.
@@ -629,7 +701,8 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
     const int64_t groups = special || l->straight ? p->taps[2] : 1; // taps walked one by one
-    tile *const *table = tiles[o->pairs][vectors];
+    tile *const *table = l->merged > 1 ? merged_tiles[o->pairs] : tiles[o->pairs][vectors];
+    const int64_t most_now = l->merged > 1 ? MOST_MERGED : most_rows[vectors];
     int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
@@ -642,8 +715,9 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                     const int64_t channels = least(CHANNELS, all - b);
                     const int64_t together = groups == 1 ? p->taps[2] * channels : channels;
                     const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
-                    operands t = {runs, count, panel, 0, vectors * LANES, channels, vectors * LANES,
-                                  channels * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
+                    const int64_t width = channels * l->wide;
+                    operands t = {runs, count, panel, 0, vectors * LANES, width, vectors * LANES,
+                                  width * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
                     if (l->stays)
                         t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
                     float *to = dw + start * t.pitch;
@@ -652,8 +726,8 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                         to = dw + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2] + b * p->w_b;
                     }
                     for (int64_t m = 0, now; m < together; m += now) {
-                        now = rows_together(table, most_rows[vectors], together - m);
-                        t.row = rows + b * cells + kw * channels + m;
+                        now = rows_together(table, most_now, together - m);
+                        t.row = rows + b * cells + (kw * channels + m) * l->wide;
                         t.dw = to + m * t.pitch;
                         table[now](&t);
                     }
@@ -665,6 +739,7 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
 static void finish(const place *o, int64_t vector, int64_t vectors, const float *dw, elem *weights) {
     const opwright_problem *p = &o->l->p;
     const int64_t pitch = vectors * LANES, lanes = least(pitch, p->A - vector * LANES);
+    const int64_t each = o->l->merged > 1 ? LANES / o->l->merged : p->A; // lanes of a group
     weights += vector * LANES * p->w_a;
     for (int64_t b0 = o->b0; b0 < o->b1; b0 += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b0), all = o->b1 - o->b0;
@@ -696,7 +771,7 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                     for (int64_t m = 0; m < axes[3].count; m++) {
                         places[count] = i * axes[0].to + j * axes[1].to + k * axes[2].to + m * axes[3].to;
                         rows[count] = i * axes[0].from + j * axes[1].from + k * axes[2].from + m * axes[3].from;
-                        if (p->w_a == 1) {
+                        if (p->w_a == 1 && (o->l->merged == 1 || p->w_g == each)) {
                             for (int64_t lane = 0; lane < lanes; lane += LANES)
                                 elem_store_part(to + places[0] + lane, vec_load(from + rows[0] + lane),
                                                 least(LANES, lanes - lane));
@@ -712,7 +787,7 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                                 v[row] = row < count ? vec_load(from + rows[row] + lane) : (vec){0};
                             vec_transpose(v);
                             for (int64_t a = 0; a < least(LANES, lanes - lane); a++) {
-                                elem *out = to + (lane + a) * p->w_a;
+                                elem *out = to + (lane + a) / each * p->w_g + (lane + a) % each * p->w_a;
                                 if (places[count - 1] - places[0] == count - 1)
                                     elem_store_part(out + places[0], v[a], count);
                                 else
@@ -734,7 +809,8 @@ typedef struct call {
 } call;
 
 static int64_t worker_bytes(const plan *l) {
-    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3]) + (int64_t)sizeof(run) * l->runs, 64);
+    const int64_t floats = l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3];
+    return round_up(4 * floats + (int64_t)sizeof(run) * l->runs, 64);
 }
 
 static place task_place(const call *c, int64_t tile_, int64_t *group) {
@@ -745,7 +821,7 @@ static place task_place(const call *c, int64_t tile_, int64_t *group) {
     place o = {.l = l};
     o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
     o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
-    o.big = c->big + *group * p->B * p->big_c;
+    o.big = c->big + *group * l->merged * p->B * p->big_c;
     o.small = c->small + *group * p->A * p->small_c;
     return o;
 }
@@ -762,7 +838,7 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         dw = c->dw + task * l->dw;
     int64_t group;
     place o = task_place(c, task % l->tiles, &group);
-    o.line = l->floats[3] ? line : 0;
+    o.line = line;
     const int64_t chunk = task / l->tiles, begin = l->blocks * chunk / l->chunks;
     const int64_t end = l->blocks * (chunk + 1) / l->chunks;
     for (int64_t block = begin; block < end; block++) {
@@ -773,7 +849,7 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
             together = least(l->together, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
             if (l->straight)
-                to = (float *)(void *)(c->weights + group * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
+                to = (float *)(void *)(c->weights + group * l->merged * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
             bool special = false;
             o.pairs = OPWRIGHT_PAIRS;
             if (!l->stays) {
@@ -789,7 +865,7 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
             multiply(&o, together, l->stays ? (const float *)(const void *)(o.small + v * LANES) : panel, rows, special,
                      runs, to, block == begin);
             if (l->chunks == 1 && block + 1 == end && !l->straight)
-                finish(&o, v, together, to, c->weights + group * l->p.w_g);
+                finish(&o, v, together, to, c->weights + group * l->merged * l->p.w_g);
         }
     }
 }
@@ -811,12 +887,13 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     }
     for (int64_t v = o.a0, together; v < o.a1; v += together) {
         together = least(l->together, o.a1 - v);
-        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->p.w_g);
+        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0),
+               c->weights + group * l->merged * l->p.w_g);
     }
 }
 
-// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order of
-// taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order
+// of taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
 static bool swaps(const opwright_problem *p) {
     if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
         return false;
