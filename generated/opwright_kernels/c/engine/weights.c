@@ -3,23 +3,26 @@
 //     W[g,a,b,k] = sum over n, o of small[n, g*A + a, o] * big[n, g*B + b, o*stride + k*dilation - pad].
 //
 // Loops, outermost first:
-//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the pixels
-//     block    a box of output pixels whose operands fit L2. Both are copied once per block: big to rows with its
-//              width zero-padded, [channel block][n][depth][height][phase][position][channel], small to panels
-//              [lane block][n][depth][height][phase][pixel][lane]
-//     lanes    1 to 4 vectors of small's channels
+//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the blocks
+//     block    a box of output pixels whose operands fit L2
+//     lanes    1 to 4 vectors of small's channels, packed to a panel: [n][depth][height][phase][output][lane].
+//              f32 whose channels are neighbours and that meets no padding stays where it is
 //     tap row  (kd, kh): the pixels whose input row exists form runs; padding in depth and height costs nothing
-//     tile     MR neighbouring floats of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
+//     tile     MR neighbouring words of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
 //              while every run of the block is walked once
-// With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it the taps of
-// an output are neighbours again.
+// Big is copied once per block to rows with their width zero-padded: [channel block][n][depth][height][phase][position]
+// [channel]. With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it
+// the taps of an output are neighbours again. Words are floats or, with OPWRIGHT_PAIRS, two neighbouring outputs'
+// bf16.
+//
+// Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
+// vector of lanes: big's channels are spread over its lanes, and rows hold vectors.
 //
 // A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
 // are walked one by one where their input exists.
 //
-// Which sums are formed depends on the problem only: no result depends on the number of workers. Chunks are summed in
-// their order.
-
+// Which terms are added up in which order depends on the problem only; the number of workers decides merely which tiles
+// go together in a task. Chunks have a dw of their own each and are summed in their order.
 #include "engine.h"
 #include "weights_tiles.h"
 
@@ -47,7 +50,8 @@ typedef struct plan {
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
-    int64_t merged, wide;          // groups in a vector of lanes; floats of a channel in the rows: LANES where they are > 1
+    int64_t merged;                // groups in a vector of lanes
+    int64_t wide;                  // floats of a channel in the rows: LANES where groups are merged, else 1
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
     bool lines;                    // phases are copied from whole lines
@@ -77,7 +81,8 @@ static bool folds(const opwright_problem *p) {
     for (int i = 1; i < 3; i++)
         if (p->taps[i] != 1 || p->stride[i] != 1 || p->pad[i] != 0 || p->small[i] != p->big[i])
             return false;
-    return (p->small[1] == 1 || (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]));
+    return p->small[1] == 1 ||
+           (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]);
 }
 
 // The same problem, its axes merged where no tap tells them apart.
@@ -105,8 +110,8 @@ static bool unpadded(const opwright_problem *p) {
            (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
 }
 
-// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that rows
-// hold vectors in place of scalars.
+// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that
+// rows hold vectors in place of scalars.
 static bool merges(const opwright_problem *p) {
     return p->G > 1 && p->A < LANES && LANES % p->A == 0 && p->G % (LANES / p->A) == 0 && p->B <= p->A;
 }
@@ -196,7 +201,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.lines = l.phases > 1 && (p->big_c != 1 || p->small_c != 1);
     if (l.lines || l.merged > 1) {
         const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
-        l.floats[3] = round_up(most(reach * least(CHANNELS, l.b_part) * l.merged, l.box[3] * l.together * LANES) + LANES, 16);
+        const int64_t in = reach * least(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.together * LANES;
+        l.floats[3] = round_up(most(in, line) + LANES, 16);
     }
     return l;
 }
@@ -388,7 +394,7 @@ static void locate(place *o, int64_t block) {
 // The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
 INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
     const opwright_problem *p = &o->l->p;
-    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->taps[2] == 1 ? p->stride[2] : p->dilation[2];
+    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->dilation[2];
     const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
     *positions = (outputs - 1) * o->l->step[2] + p->taps[2];
     *first = least(*positions, most(0, up_div(-begin, unit)));
@@ -507,7 +513,8 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                     if (l->lines) {
                         if (r == 0)
-                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels, lanes);
+                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels,
+                                            lanes);
                         gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
                         clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
                         at += panel_pixels(o, outputs);
@@ -802,7 +809,8 @@ typedef struct call {
 } call;
 
 static int64_t worker_bytes(const plan *l) {
-    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3]) + (int64_t)sizeof(run) * l->runs, 64);
+    const int64_t floats = l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3];
+    return round_up(4 * floats + (int64_t)sizeof(run) * l->runs, 64);
 }
 
 static place task_place(const call *c, int64_t tile_, int64_t *group) {
@@ -879,12 +887,13 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     }
     for (int64_t v = o.a0, together; v < o.a1; v += together) {
         together = least(l->together, o.a1 - v);
-        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->merged * l->p.w_g);
+        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0),
+               c->weights + group * l->merged * l->p.w_g);
     }
 }
 
-// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order of
-// taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order
+// of taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
 static bool swaps(const opwright_problem *p) {
     if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
         return false;
