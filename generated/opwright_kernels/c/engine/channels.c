@@ -17,6 +17,8 @@ enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
+    CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
+    AHEAD = 4,              // lines of weights that are asked for before they are packed
 };
 
 typedef struct plan {
@@ -210,6 +212,10 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
         int64_t channel = joined || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
         const elem *start = from + channel * s->w_reduced + tap / (k[1] * k[2]) * p->w_k[0] +
                             tap / k[2] % k[1] * p->w_k[1] + tap % k[2] * p->w_k[2];
+        // Lines are short and far apart: without a hint, 512 channels of 3x3 take 7 times as long as one long line.
+        if (taps_first && line + AHEAD < lines)
+            for (int64_t l = 0; l < lanes; l++)
+                __builtin_prefetch(start + AHEAD * s->w_reduced + l * s->w_lane);
         for (int64_t at = 0; at < length; at += LANES) {
             const int64_t count = least(LANES, length - at);
             unit *places[LANES];
@@ -338,58 +344,81 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     return count;
 }
 
-// Tiles of one row and phase, and the pixels among them whose zeros met an Inf or a NaN once more.
+// A row of tiles: outputs [q0, q1) of one phase, by the runs of `o`.
+typedef struct stretch {
+    const unit *base; // the scalars of q = 0
+    int64_t step;     // from a pixel to the next
+    float *out;       // of q = 0
+    int64_t width;
+} stretch;
+
+static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
+    const int64_t limit = s->step * 4 % 4096 == 0 ? least(most_rows(s->width), 9) : most_rows(s->width);
+    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
+    for (int64_t t = 0, q = q0; t < tiles; t++) {
+        const int64_t rows = count / tiles + (t < longer);
+        o.scalars = s->base + q * s->step;
+        o.out = s->out + q * o.out_row;
+        TILE_TABLE[s->width][rows](&o);
+        q += rows;
+    }
+}
+
+// Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
+static void again_where_nan(const block *b, operands o, const stretch *s, const phase *rows, int64_t row_q,
+                            const phase *columns, int64_t q0, int64_t q1) {
+    for (int64_t q = q0; q < q1; q++) {
+        uvec nan = {0};
+        for (int64_t v = 0; v < s->width; v++) {
+            const vec x = vec_load(s->out + q * o.out_row + v * LANES);
+            nan |= (uvec)(x != x);
+        }
+        if (!uvec_any(nan))
+            continue;
+        int64_t first, last;
+        reach(&b->c->p.s.axes[2], columns, q, &first, &last);
+        o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
+        tiles_of(o, s, q, q + 1);
+    }
+}
+
+// One row of one phase.
 static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t row_q, const phase *columns,
-                         int64_t phase_number, int64_t width, float *row_out, int64_t pixel_out) {
+                         int64_t width, float *row_out, int64_t pixel_out) {
     const plan *p = &b->c->p;
     const axis *w = &p->s.axes[2];
     const int64_t q0 = b->column0, q1 = least(b->column1, columns->count);
     if (q0 >= q1)
         return;
     o.runs = b->runs;
-    o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
-    const unit *base = b->base + (columns->offset - b->low_column) * p->pixel;
-    const int64_t step = w->in_step * p->pixel;
-    o.scalar_row = step;
+    o.scalar_row = w->in_step * p->pixel;
     o.out_row = w->out_step * pixel_out;
-    int64_t limit = most_rows(width);
-    if (step * 4 % 4096 == 0)
-        limit = least(limit, 9);
-    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
+    const stretch s = {b->base + (columns->offset - b->low_column) * p->pixel, o.scalar_row, row_out, width};
+    if (w->offset_step >= CLIPPED * w->in_step) {
+        // Far dilated: neighbours that reach the same inputs are a stretch of their own, without zeros.
+        for (int64_t q = q0, end; q < q1; q = end) {
+            int64_t first, last, next_first, next_last;
+            reach(w, columns, q, &first, &last);
+            for (end = q + 1; end < q1; end++) {
+                reach(w, columns, end, &next_first, &next_last);
+                if (next_first != first || next_last != last)
+                    break;
+            }
+            o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
+            tiles_of(o, &s, q, end);
+        }
+        return;
+    }
+    o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
+    tiles_of(o, &s, q0, q1);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
     const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
-    const int64_t outside = room < 0 ? 0 : room / w->in_step + 1;
-    int64_t q = q0;
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t rows_of_tile = count / tiles + (t < longer);
-        o.scalars = base + q * step;
-        o.out = row_out + (q * w->out_step + phase_number) * pixel_out;
-        TILE_TABLE[width][rows_of_tile](&o);
-        for (int64_t pixel = q; columns->taps > 0 && pixel < q + rows_of_tile; pixel++) {
-            if (pixel >= inside && pixel < outside) {
-                pixel = most(pixel, least(outside, q + rows_of_tile) - 1);
-                continue;
-            }
-            float *out = row_out + (pixel * w->out_step + phase_number) * pixel_out;
-            uvec nan = {0};
-            for (int64_t v = 0; v < width; v++) {
-                const vec x = vec_load(out + v * LANES);
-                nan |= (uvec)(x != x);
-            }
-            if (!uvec_any(nan))
-                continue;
-            int64_t first, last;
-            reach(w, columns, pixel, &first, &last);
-            operands again = o;
-            again.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
-            again.scalars = base + pixel * step;
-            again.out = out;
-            TILE_TABLE[width][1](&again);
-            list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
-        }
-        q += rows_of_tile;
-    }
+    const int64_t outside = most(inside, room < 0 ? 0 : room / w->in_step + 1);
+    if (columns->taps == 0)
+        return;
+    again_where_nan(b, o, &s, rows, row_q, columns, q0, least(q1, inside));
+    again_where_nan(b, o, &s, rows, row_q, columns, most(q0, outside), q1);
 }
 
 // A row of the buffer, `[column][lane]`, to the output.
@@ -436,9 +465,10 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
             // What is finished later stands in the buffer from its first column on.
             float *to = p->direct ? (float *)(void *)out : b->buffer - column_first * width * LANES;
+            const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
             for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
-                row_of_tiles(b, o, &rows, q, &columns, pw, width, to, p->direct ? s->out_x[2] : width * LANES);
+                row_of_tiles(b, o, &rows, q, &columns, width, to + pw * pixel_out, pixel_out);
             }
             if (!p->direct)
                 finish_row(b, out + column_first * s->out_x[2], column_last - column_first, lanes, width);
