@@ -19,6 +19,7 @@ from opwright_kernels import _operation, _threads
 from support import rulings
 from support.calls import describe, mutated_call, random_call
 from support.generated import FULL, PACKAGE, attempt, function, rng, run, same
+from support.package import ROOT, package
 from support.rulings import OPERATIONS, Accepted
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
@@ -342,6 +343,23 @@ def test_what_equals_an_integer_is_refused_after_a_legal_call_with_it(wrong: Any
             ok.conv_transpose(SRC, WEIGHTS, groups=wrong, **legal)
 
 
+def test_arrays_of_the_same_bytes_are_told_apart() -> None:
+    ones = np.array([1, 1])
+    expected = call(strides=[1, 1])
+    for _ in range(2):
+        assert same(call(strides=ones), expected)
+        for other in (ones.view(np.int32), ones.view(np.float64), ones.tobytes()):
+            with pytest.raises(ok.SpecError):
+                call(strides=other)
+
+
+def test_a_list_that_has_changed_is_looked_at_anew() -> None:
+    strides = [1, 1]
+    first = call(strides=strides)
+    strides[0] = 2
+    assert call(strides=strides).shape[1] > first.shape[1]
+
+
 def test_a_remembered_call_is_still_refused_for_its_output_and_threads() -> None:
     call()
     for more in ({"out": np.zeros(3, F32)}, {"threads": 0}, {"threads": True}):
@@ -521,3 +539,16 @@ def test_results_of_mutated_calls_that_are_legal_are_right() -> None:
                 assert same(answer, rulings.compute(one)), describe(one)
                 checked += 1
     assert checked > 150
+
+
+# What is told.
+
+
+def test_a_call_of_a_deprecated_operation_warns_the_caller_and_works(tmp_path: Path):
+    text = (ROOT / "tests/data/matrix_product.yaml").read_text(encoding="utf-8")
+    told = text.replace("revision: 1\n", "revision: 1\ndeprecated: use numpy's \"matmul\"\n")
+    _, kernels = package({"matrix_product.yaml": told}, tmp_path, "deprecated_kernels")
+    with pytest.warns(DeprecationWarning, match='MatrixProduct is deprecated: use numpy\'s "matmul"') as caught:
+        assert kernels.matrix_product(integers(2, 3), integers(3, 4)).shape == (2, 4)
+    assert caught[0].filename == __file__
+    assert "MatrixProduct is deprecated" in kernels.matrix_product.__doc__

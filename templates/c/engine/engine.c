@@ -1,5 +1,6 @@
 // The solves of one dtype and instruction set, each by the way that suits the problem.
 
+#include "depthwise.h"
 #include "engine.h"
 #include "solves.h"
 
@@ -20,6 +21,8 @@ static void solve_data(const opwright_problem *problem, bool backward, const ele
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
+    else if (depthwise_fits(&p))
+        (backward ? depthwise_x : depthwise_y)(&p, in, weights, bias, out, team, scratch);
     else if (over_columns_fits(&p, backward))
         over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
@@ -30,6 +33,8 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         return 0;
+    if (depthwise_fits(&p))
+        return (backward ? depthwise_x_scratch : depthwise_y_scratch)(&p, workers);
     if (over_columns_fits(&p, backward))
         return over_columns_scratch(&p, backward, workers);
     return over_channels_scratch(&p, backward, workers);
@@ -51,7 +56,7 @@ void OPWRIGHT_NAME(w)(const opwright_problem *problem, const elem *big, const el
     if (plain_fits(&p))
         plain(&p, OPWRIGHT_W, big, small, NULL, weights, team);
     else
-        OPWRIGHT_NAME(weights)(&p, big, small, weights, team, scratch);
+        (depthwise_fits(&p) ? depthwise_w : OPWRIGHT_NAME(weights))(&p, big, small, weights, team, scratch);
 }
 
 int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *problem, int64_t workers) {
@@ -64,5 +69,7 @@ int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *problem, int64_t worker
 
 int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *problem, int64_t workers) {
     const opwright_problem p = tamed(problem);
-    return plain_fits(&p) ? 0 : OPWRIGHT_NAME(weights_scratch)(&p, workers);
+    if (plain_fits(&p))
+        return 0;
+    return (depthwise_fits(&p) ? depthwise_w_scratch : OPWRIGHT_NAME(weights_scratch))(&p, workers);
 }

@@ -199,17 +199,6 @@ typedef struct block {
     unit *rows;
 } block;
 
-// The units of neighbouring channels of one pixel.
-INLINE vec channel_units(const elem *p, int64_t channels) {
-#if OPWRIGHT_PAIRS
-    vec v = {0};
-    memcpy(&v, p, 2 * (size_t)channels);
-    return v;
-#else
-    return load_line(p, 1, channels);
-#endif
-}
-
 // Pixels [low, low + count) of a row of input as a line for each unit of channels, `line` units apart, zeros beyond
 // the row's ends.
 static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t line) {
@@ -457,7 +446,7 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     const solve *s = &p.s;
     const bool product = own.taps[0] * own.taps[1] * own.taps[2] == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
                          s->axes[2].in_step == 1 && s->axes[2].out_step == 1 && s->axes[2].out >= LANES;
-    return product || s->lanes < LANES;
+    return product || (s->lanes < LANES && !over_channels_fills(problem, backward));
 }
 
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
