@@ -32,7 +32,7 @@ typedef struct plan {
     bool own;              // a task packs its own weights
     bool in_place;         // weights are read where they are
     bool direct;           // tiles write to the output
-    bool sparse;           // only the rows of input that a single row of output needs are copied
+    int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     int64_t pixel;         // from a pixel to the next, in units
     int64_t rows, columns; // of a block, in q
     int64_t row_blocks, column_blocks, groups_of_panels;
@@ -52,6 +52,21 @@ static int64_t groups_together(const solve *s) {
     const bool fit = groups > 1 && LANES % s->lanes == 0 && s->problem->G % groups == 0 &&
                      s->reduced % UNIT_CHANNELS == 0 && groups * (s->reduced / UNIT_CHANNELS) <= LANES;
     return fit ? groups : 1;
+}
+
+// The rows of input that are copied of `span` rows.
+static void count_slots(plan *p, int64_t span) {
+    const axis *h = &p->s.axes[1];
+    p->divisor = 1;
+    if (h->out_step == 1) {
+        int64_t rest = p->rows == 1 ? 0 : h->in_step;
+        p->divisor = h->taps == 1 ? h->in_step : h->offset_step;
+        while (rest != 0) {
+            const int64_t next = p->divisor % rest;
+            p->divisor = rest, rest = next;
+        }
+    }
+    p->slots = ceil_div(span, p->divisor);
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
@@ -100,8 +115,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->rows = height;
     for (;;) {
         span(h, backward, 0, p->rows, &low, &high);
-        p->sparse = p->rows == 1 && h->out_step == 1 && h->offset_step > 1;
-        p->slots = p->sparse ? h->taps : high - low;
+        count_slots(p, high - low);
         if (p->rows == 1 || p->slots * row_bytes <= ROWS_BYTES)
             break;
         p->rows = ceil_div(p->rows, 2);
@@ -111,8 +125,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     while (p->rows > 1 && planes * ceil_div(height, p->rows) * p->column_blocks < 8 && taps * s->reduced * s->lanes * 4 < 200 << 10)
         p->rows = ceil_div(p->rows, 2);
     span(h, backward, 0, p->rows, &low, &high);
-    p->sparse = p->rows == 1 && h->out_step == 1 && h->offset_step > 1;
-    p->slots = p->sparse ? h->taps : high - low;
+    count_slots(p, high - low);
     p->row_blocks = ceil_div(height, p->rows);
 
     p->own = pixels <= FEW_PIXELS;
@@ -366,7 +379,7 @@ static void place_input(block *b, bool copy) {
     int64_t high_row, high_column;
     span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
     span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
-    b->row_divisor = p->sparse ? h->offset_step : 1;
+    b->row_divisor = p->divisor;
     b->row_step = p->slot_columns * p->pixel;
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;

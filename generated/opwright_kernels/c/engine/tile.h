@@ -59,7 +59,10 @@ INLINE units units_load(const unit *p) {
     static void tile_##MR##x##NB(const operands *o) {                                                                  \
         const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;                                       \
         vec sum[MR][NB];                                                                                               \
-        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (vec){0};                  \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
+            __builtin_prefetch(o->out + m * out_row + b * LANES, 1);                                                   \
+            sum[m][b] = (vec){0};                                                                                      \
+        }                                                                                                              \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
             const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
             _Pragma("GCC unroll 4") for (const unit *end = s + r->length; s != end; s++, v += step) {                  \
