@@ -44,6 +44,7 @@ typedef struct plan {
     int64_t phases, positions;     // of the last axis: see pack_rows
     int64_t odd;                   // positions that follow a phase for the half pair at its end
     int64_t box[4], boxes[4], blocks;
+    int64_t first_small;           // of its elements: outputs that no tap reaches are left out
     int64_t depth, height;         // input planes and rows of a box
     int64_t pixels;                // of a box, in the panel
     int64_t vectors, together;     // ceil(A / LANES), and how many of them go together
@@ -85,6 +86,21 @@ static bool folds(const opwright_problem *p) {
            (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]);
 }
 
+// The same problem without the outputs that no tap reaches: steps may be huge, and scratch must not be.
+static opwright_problem trimmed(opwright_problem p, int64_t *first_small) {
+    *first_small = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t low = most(0, up_div(p.pad[i] - (p.taps[i] - 1) * p.dilation[i], p.stride[i]));
+        const int64_t end = least(p.small[i], floor_div(p.big[i] - 1 + p.pad[i], p.stride[i]) + 1);
+        p.small[i] = most(0, end - low);
+        if (p.small[i] == 0)
+            continue;
+        p.pad[i] -= low * p.stride[i];
+        *first_small += low * p.small_x[i];
+    }
+    return p;
+}
+
 // The same problem, its axes merged where no tap tells them apart.
 static opwright_problem folded(opwright_problem p) {
     for (int i = 0; i < 3; i++)
@@ -117,7 +133,8 @@ static bool merges(const opwright_problem *p) {
 }
 
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.p = folded(*problem), .merged = 1, .wide = 1};
+    plan l = {.merged = 1, .wide = 1};
+    l.p = folded(trimmed(*problem, &l.first_small));
     if (merges(problem)) {
         l.merged = LANES / problem->A, l.wide = LANES;
         l.p.G /= l.merged, l.p.A = LANES;
@@ -182,6 +199,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
+    l.depth = least(l.depth, ceil_div(p->big[0], l.unit[0]));
+    l.height = least(l.height, ceil_div(p->big[1], l.unit[1]));
     l.phases = least(l.phases, l.box[3]);
     if (OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2))
         l.odd = p->taps[2];
@@ -200,7 +219,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
     l.lines = l.phases > 1 && (p->big_c != 1 || p->small_c != 1);
     if (l.lines || l.merged > 1) {
-        const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+        const int64_t reach =
+            least(p->big[2], (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
         const int64_t in = reach * least(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.together * LANES;
         l.floats[3] = round_up(most(in, line) + LANES, 16);
     }
@@ -412,6 +432,13 @@ static bool pads(const place *o) {
     return false;
 }
 
+// The input planes (axis 0) or rows (axis 1) of a block, in steps of unit from the first output's first tap: the first
+// that exists.
+INLINE int64_t first_inside(const place *o, int axis) {
+    const opwright_problem *p = &o->l->p;
+    return most(0, up_div(p->pad[axis] - o->at[axis + 1] * p->stride[axis], o->l->unit[axis]));
+}
+
 // A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
 // the outputs are odd in number, the taps of the last one follow behind the row, their second halves 0: it must not
 // meet what another output's pair holds there, which may be Inf.
@@ -447,27 +474,28 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
     const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
     const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t d0 = first_inside(o, 0), h0 = first_inside(o, 1);
     const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
     const int64_t beyond = least(
         p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b), width = channels * l->wide;
         for (int64_t n = 0; n < o->size[0]; n++)
-            for (int64_t d = 0; d < deep; d++) {
+            for (int64_t d = d0; d < deep; d++) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
-                if (id < 0 || id >= p->big[0])
-                    continue;
-                for (int64_t h = 0; h < high; h++) {
+                if (id >= p->big[0])
+                    break;
+                for (int64_t h = h0; h < high; h++) {
                     const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
-                    if (ih < 0 || ih >= p->big[1])
-                        continue;
+                    if (ih >= p->big[1])
+                        break;
                     const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
                                        ih * p->big_x[1];
                     if ((l->lines || l->merged > 1) && low < beyond)
                         pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
                              beyond - low, channels * l->merged, channels * l->merged);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
-                        const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
+                        const int64_t place = ((n * l->depth + d - d0) * l->height + h - h0) * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * width;
                         int64_t first, end, positions;
                         row_inside(o, r, &first, &end, &positions);
@@ -565,8 +593,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t id = (o->at[1] + od) * p->stride[0] + kd * p->dilation[0] - p->pad[0];
                 const int64_t ih = (o->at[2] + oh) * p->stride[1] + kh * p->dilation[1] - p->pad[1];
                 const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
-                const int64_t d = od * l->step[0] + kd * p->dilation[0] / l->unit[0];
-                const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
+                const int64_t d = od * l->step[0] + kd * (p->dilation[0] / l->unit[0]) - first_inside(o, 0);
+                const int64_t h = oh * l->step[1] + kh * (p->dilation[1] / l->unit[1]) - first_inside(o, 1);
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                     const int64_t row = (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
@@ -822,7 +850,7 @@ static place task_place(const call *c, int64_t tile_, int64_t *group) {
     o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
     o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
     o.big = c->big + *group * l->merged * p->B * p->big_c;
-    o.small = c->small + *group * p->A * p->small_c;
+    o.small = c->small + l->first_small + *group * p->A * p->small_c;
     return o;
 }
 
