@@ -36,6 +36,12 @@ API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
 # Predictive commoning makes gcc spill the accumulators of a tile.
 FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-fno-predictive-commoning", "-ffp-contract=fast")
+# The files of c/engine: what every solve needs, what y and x need, what w needs.
+ENGINE = {
+    "common": ("depthwise.c", "plain.c"),
+    "data": ("channels.c", "columns.c", "solve_data.c"),
+    "weights": ("solve_weights.c", "weights.c"),
+}
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 KEPT_PLANS = 512
 # Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
@@ -94,14 +100,14 @@ class Plan:
 
 
 @cache
-def _engine(isa: _isa.Isa, label: str) -> _build.Unit:
-    """The object that all operations share, for one instruction set and dtype."""
+def _engine(isa: _isa.Isa, label: str, part: str) -> _build.Unit:
+    """An object that operations share, for one instruction set and dtype."""
     folder = HERE / "c" / "engine"
     names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
     return _build.Unit(
-        f"opwright_engine_{label}_{isa.name}",
+        f"opwright_engine_{part}_{label}_{isa.name}",
         "",
-        tuple(path for path in sorted(folder.glob("*.c")) if path.name != "team.c"),
+        tuple(folder / name for name in ENGINE[part]),
         (HERE / "include", folder),
         (*FAST_FLAGS, *isa.flags, *names),
         probe='#include "lanes.h"\n',
@@ -121,7 +127,7 @@ class Operation:
     rows: tuple[tuple[str, Mapping[str, str]], ...]
     layouts: Mapping[str, tuple[str, ...]]
     classes: tuple[tuple[str, str], ...]
-    fast: tuple[str, ...]
+    fast: Mapping[str, str]  # dtype rows that have fast kernels, each with what these solve for: y, x or w
     sizes: tuple[SizeField, ...]
     named: Mapping[str, str]
     arrangements: Mapping[str, tuple[str, ...]]
@@ -258,14 +264,15 @@ class Operation:
             return _build.Unit(
                 f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels), sources, (include,), FLAGS
             )
-        engine = _engine(isa, label)
+        engine = _engine(isa, label, "common")
+        solves = _engine(isa, label, "weights" if self.fast[label] == "w" else "data")
         return _build.Unit(
             f"opwright_{self.function}_{label}_{isa.name}",
             self.cdef(isa, [label]),
             (HERE / "c" / "entries" / f"{self.function}_{label}.c",),
             engine.include,
             engine.flags,
-            needs=(engine,),
+            needs=(engine, solves),
             probe=engine.probe,
         )
 

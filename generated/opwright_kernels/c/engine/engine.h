@@ -1,4 +1,5 @@
-// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in engine.c.
+// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in
+// solve_data.c and solve_weights.c: a library takes the one that it needs, and the ways of that one.
 
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
@@ -43,5 +44,17 @@ int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int
 void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
+
+// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next.
+INLINE opwright_problem tamed(const opwright_problem *problem) {
+    opwright_problem p = *problem;
+    for (int i = 0; i < 3; i++) {
+        if (p.small[i] == 1)
+            p.stride[i] = 1;
+        if (p.taps[i] == 1)
+            p.dilation[i] = 1;
+    }
+    return p;
+}
 
 #endif

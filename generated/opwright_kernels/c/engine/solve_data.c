@@ -1,20 +1,8 @@
-// The solves of one dtype and instruction set, each by the way that suits the problem.
+// y and x, each by the way that suits the problem.
 
 #include "depthwise.h"
 #include "engine.h"
 #include "solves.h"
-
-// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next.
-static opwright_problem tamed(const opwright_problem *problem) {
-    opwright_problem p = *problem;
-    for (int i = 0; i < 3; i++) {
-        if (p.small[i] == 1)
-            p.stride[i] = 1;
-        if (p.taps[i] == 1)
-            p.dilation[i] = 1;
-    }
-    return p;
-}
 
 static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                        const elem *bias, elem *out, const opwright_team *team, void *scratch) {
@@ -50,26 +38,10 @@ void OPWRIGHT_NAME(x)(const opwright_problem *problem, const elem *small, const 
     solve_data(problem, true, small, weights, bias, big, team, scratch);
 }
 
-void OPWRIGHT_NAME(w)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
-                      const opwright_team *team, void *scratch) {
-    const opwright_problem p = tamed(problem);
-    if (plain_fits(&p))
-        plain(&p, OPWRIGHT_W, big, small, NULL, weights, team);
-    else
-        (depthwise_fits(&p) ? depthwise_w : OPWRIGHT_NAME(weights))(&p, big, small, weights, team, scratch);
-}
-
 int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *problem, int64_t workers) {
     return data_scratch(problem, false, workers);
 }
 
 int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *problem, int64_t workers) {
     return data_scratch(problem, true, workers);
-}
-
-int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *problem, int64_t workers) {
-    const opwright_problem p = tamed(problem);
-    if (plain_fits(&p))
-        return 0;
-    return (depthwise_fits(&p) ? depthwise_w_scratch : OPWRIGHT_NAME(weights_scratch))(&p, workers);
 }
