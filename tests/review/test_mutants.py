@@ -70,7 +70,7 @@ def sample() -> list[mutants.Mutant]:
 def test_a_mutant_is_refused_or_found_by_the_expected_rules_and_moves_what_was_predicted():
     chosen, found = MUTANTS if FULL else sample(), dict[str, set[str]]()
     assert len(chosen) >= SHORT
-    with reviewing.kept_loading():
+    with reviewing.remembered():
         for mutant in chosen:
             found.setdefault(f"{mutant.spot} {mutant.how}", set()).add(outcome(mutant))
     if FULL and UPDATE:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
 from unittest import mock
 
-from opwright import load
+from opwright import load, render
+from opwright.model import Op
 from opwright.project import find
+from opwright.review import impact
 from opwright.review.findings import Review, review
 from opwright.review.sides import Side
 from opwright.review.tree import exact
@@ -32,6 +35,12 @@ def reviewed(before: Mapping[str, str], after: Mapping[str, str], **records: str
     return review(find(), Side("before", before, {}), Side("after", after, named), TODAY)
 
 
+def unproven(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The rules of a change's findings, in alphabetical order, without the proof that renders both sides."""
+    with mock.patch.object(impact, "impact", return_value=impact.Impact()):
+        return sorted(finding.rule.id for finding in reviewed(before, after).findings)
+
+
 def edited(texts: Mapping[str, str], file: str, *edits: tuple[str, str]) -> dict[str, str]:
     """Texts with pieces of one file replaced, each of which must be there."""
     name = f"{FOLDER}/{file}"
@@ -43,8 +52,11 @@ def edited(texts: Mapping[str, str], file: str, *edits: tuple[str, str]) -> dict
 
 
 @contextmanager
-def kept_loading() -> Iterator[None]:
-    """Meanwhile a file is decoded and an operation checked once, however often either is loaded."""
+def remembered() -> Iterator[None]:
+    """Meanwhile the same input is worked on once: a text decoded, an operation checked, recorded and rendered.
+
+    What is remembered are functions of values alone, by all of what they read, so that no review sees less.
+    """
     decode, check = load.decode, load.check_op
     decoded: dict[tuple[Any, ...], Any] = {}
     right: set[str] = set()
@@ -65,8 +77,35 @@ def kept_loading() -> Iterator[None]:
             if not problems:
                 right.add(key)
 
-    with mock.patch.object(load, "decode", kept_decode), mock.patch.object(load, "check_op", kept_check):
+    class Renderer(impact.Renderer):
+        """One whose recorded views and rendered bases outlive a review."""
+
+        recorded: ClassVar[dict[str, Any]] = {}
+        bases: ClassVar[dict[str, impact.Output]] = {}
+
+        def record(self, op: Op) -> None:
+            key = repr(exact(op))
+            if key not in self.recorded:
+                super().record(op)
+                self.recorded[key] = self.units[-1]
+            self.units.append(self.recorded[key])
+
+        def rendered(self, op: Op | None, pages: Any, unit: Any = None) -> impact.Output:
+            key = repr((exact(op), exact(dict(pages)), unit is None))
+            self.made.update(self.bases)
+            made = super().rendered(op, pages, unit)
+            if repr(exact(op)) in self.recorded:
+                self.bases[key] = made
+            return made
+
+    with ExitStack() as patches:
+        for module, name, instead in (
+            (load, "decode", kept_decode),
+            (load, "check_op", kept_check),
+            (impact, "Renderer", Renderer),
+            (impact, "tokens", functools.lru_cache(4096)(impact.tokens)),
+            (render, "tidy", functools.lru_cache(4096)(render.tidy)),
+            (render, "environment", functools.cache(render.environment)),
+        ):
+            patches.enter_context(mock.patch.object(module, name, instead))
         yield
-
-
-Edit = Callable[[str], str]

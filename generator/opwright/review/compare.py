@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,8 @@ class Edit:
     make: Callable[[Op | None], Op | None]
 
 
-# How a field changed, as the last word of the rule's id.
+# How a field changed, as the last word of the rule's id; no word where only the writing changed.
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def _plain(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
@@ -68,8 +70,10 @@ def _need(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _default(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
-    """A default that comes or goes is the other half of becoming optional or required."""
-    return "changed" if was is not None and now is not None else "optional" if was is None else "required"
+    """A default that comes or goes is the other half of becoming optional or required; 1 and 1.0 are one default."""
+    if was is None or now is None:
+        return "optional" if was is None else "required"
+    return "" if _NUMBER.fullmatch(was) and _NUMBER.fullmatch(now) and float(was) == float(now) else "changed"
 
 
 def _type(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
@@ -107,7 +111,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Dim.summary": ("docs-summary", _plain),
     "Attribute.use": ("format-use", _plain),
     "Attribute.name": ("attribute-parameter-renamed", _plain),
-    "Attribute.symbol": ("attribute-symbol", _plain),
+    "Attribute.symbol": ("attribute-symbol-renamed", _plain),
     "Attribute.type": ("attribute-type", _type),
     "Attribute.required": ("attribute-need", _need),
     "Attribute.default": ("attribute-default", _default),
@@ -227,6 +231,11 @@ LEAVES: Mapping[str, tuple[str, Judge]] = {
     "GroupClass.let": ("class-sizes-changed", _plain),
     "Semantics.ranges": ("semantics-range", _formula),
 }
+# Lists whose entries are known by their text alone, so that one that changed looks like another one.
+REPLACED: Mapping[Path, tuple[str, Judge]] = {
+    ("source",): ("source-citation", _plain),
+    ("semantics", "where"): ("semantics-guard", _formula),
+}
 # `padding-formula` is called a rule, because it is the rule of auto_pad that people know.
 _STEMS = {"padding-formula": "padding-rule"}
 
@@ -282,8 +291,19 @@ class _Walk:
         self.least |= {symbol_of(a): a.min or 0 for op in (old, new) for a in op.attributes}
 
     def edits(self) -> list[Edit]:
+        self.sections()
         self.node((), "")
         return self.found
+
+    def sections(self) -> None:
+        """Values that stand under another of let, padding and shape."""
+        for there in _VALUES:
+            for symbol in getattr(self.new, there):
+                here = next((name for name in _VALUES if symbol in getattr(self.now, name)), there)
+                if here != there:
+                    order = list(getattr(self.new, there))
+                    make = functools.partial(_moved, symbol=symbol, here=here, there=there, order=order)
+                    self.note("value-section-moved", (there, Entry(symbol)), here, there, make)
 
     def equal(self, was: Any, now: Any) -> bool:
         return equality.same_formula(was, now, self.kinds, self.least)
@@ -330,14 +350,23 @@ class _Walk:
         was, now = get(self.now, path), get(self.new, path)
         old, new = get(self.now, path[:-1]), get(self.new, path[:-1])
         stem = _stem(stem, area)
-        if stem in ("dim-symbol-renamed", "attribute-symbol") and was and now:
-            self.renamed[str(now)] = str(was)
-            renames = functools.partial(rename, old=str(was), new=str(now))
-            self.note(f"{stem.removesuffix('-renamed')}-renamed", path, was, now, renames)
+        if stem.endswith("-symbol-renamed"):
+            self.symbol(stem, path, old, new)
             return
-        word = "" if _same_tree(was, now) else judge(self, was, now, old, new)
+        word = "" if _same(was, now) else judge(self, was, now, old, new)
         rule = _named(stem, word) if word else "format-text-changed"
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
+
+    def symbol(self, rule: str, path: Path, old: Dim | Attribute, new: Dim | Attribute) -> None:
+        """The letter of a size or of an attribute, whose own name is its letter where none is said."""
+        was, now = (str(item.symbol) if isinstance(item, Dim) else symbol_of(item) for item in (old, new))
+        if was == now:
+            make = functools.partial(put, path=path, value=new.symbol)
+            self.note("format-text-changed", path, old.symbol, new.symbol, make)
+            return
+        self.renamed[now] = was
+        make = functools.partial(_lettered, path=path, letters=(was, now), value=new.symbol)
+        self.note(rule, path, was, now, make)
 
     def many(self, spot: str, path: Path, area: str) -> None:
         """A list or map: renames, then what went, came, and changed, then the order."""
@@ -402,9 +431,11 @@ class _Walk:
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
     def renames(self, rules: Many, path: Path, area: str) -> None:
-        """Items that are the same under another name, and rows of which only the output's type changed."""
+        """Items that are the same under another name, and entries without a name of which another is made."""
         if path == ("dtypes",):
             self.outputs()
+        if path in REPLACED:
+            self.replaced(path, area)
         if not rules.renamed:
             return
         was, now = items(get(self.now, path)), items(get(self.new, path))
@@ -413,11 +444,25 @@ class _Walk:
                 renames = functools.partial(rename, old=old, new=new)
                 if path[-1] == "ranges":
                     renames = functools.partial(_rename_letter, old=old, new=new)
+                if path in (("attributes",), ("inputs",)):
+                    renames = functools.partial(_renamed_parameter, section=path[0], old=old, new=new)
                 renamed = renames(self.now)
                 if _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
                     self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
                     break
+
+    def replaced(self, path: Path, area: str) -> None:
+        """Entries that are known by their text alone: the first that went became the first that came."""
+        was, now = items(get(self.now, path)), items(get(self.new, path))
+        gone, come = [key for key in was if key not in now], [key for key in now if key not in was]
+        for old, new in zip(gone, come):
+            self.renamed[new] = old
+            stem, judge = REPLACED[path]
+            word = "" if _same(was[old], now[new]) else judge(self, was[old], now[new], None, None)
+            make = functools.partial(_replaced, path=path, old=old, item=now[new])
+            rule = _named(stem, word) if word else "format-text-changed"
+            self.note(rule, (*path, Entry(new)), was[old], now[new], make)
 
     def outputs(self) -> None:
         """Rows of the same inputs that return another type."""
@@ -426,10 +471,9 @@ class _Walk:
         for old in [key for key in was if key not in now]:
             for new in [key for key in now if key not in was]:
                 if {**was[old], name: ""} == {**now[new], name: ""}:
-                    make = functools.partial(_replaced_row, old=old, row=now[new])
-                    path = ("dtypes", Entry(new))
+                    make = functools.partial(_replaced, path=("dtypes",), old=old, item=now[new])
                     self.renamed[new] = old
-                    self.note("dtypes-output-changed", path, was[old][name], now[new][name], make)
+                    self.note("dtypes-output-changed", ("dtypes", Entry(new)), was[old][name], now[new][name], make)
                     break
 
     def item(self, rules: Many, path: Path, was: Any, now: Any, area: str, order: Any) -> None:
@@ -445,7 +489,10 @@ class _Walk:
         rule = _named(_stem(stem, area), word)
         if path[-2] == "cases" and isinstance(path[-1], Entry):
             rule = self.of_word(path, rule)
-        self.note(rule, path, was, now, functools.partial(_placed, path=path, value=now, order=order))
+        make = functools.partial(_placed, path=path, value=now, order=order)
+        if path[:-1] == ("inputs",):
+            make = functools.partial(_with_cells, make=make, name=str(path[-1]), rows=self.new.dtypes)
+        self.note(rule, path, was, now, make)
 
     def of_word(self, path: Path, rule: str) -> str:
         """A case that comes or goes with its word is a part of that edit."""
@@ -474,12 +521,19 @@ def _kinds(op: Op) -> Mapping[str, Any]:
         return {}
 
 
-def _same_tree(was: Any, now: Any) -> bool:
-    return type(was) is type(now) and not isinstance(was, (str, tuple, Mapping)) and was == now
+def _same(was: Any, now: Any) -> bool:
+    """Whether two values that are not written alike mean the same: formulas of one tree, maps in another order."""
+    return type(was) is type(now) and not isinstance(was, (str, tuple)) and was == now
 
 
-def _replaced_row(op: Op, old: Any, row: Any) -> Op:
-    return dataclasses.replace(op, dtypes=tuple(row if identity(found) == old else found for found in op.dtypes))
+def _moved(op: Op, symbol: str, here: str, there: str, order: Sequence[str]) -> Op:
+    taken: Op = put(op, (here, Entry(symbol)), MISSING)
+    return _placed(taken, (there, Entry(symbol)), getattr(op, here)[symbol], order)
+
+
+def _replaced(op: Op, path: Path, old: Any, item: Any) -> Op:
+    result: Op = put(op, path, tuple(item if identity(found) == old else found for found in get(op, path)))
+    return result
 
 
 def _twins(one: Any, other: Any) -> bool:
@@ -493,11 +547,46 @@ def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None) -> Op:
     return made if order is None else put(made, path[:-1], reorder(get(made, path[:-1]), order))
 
 
+def _with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mapping[str, str]]) -> Op:
+    """An input put in or taken away, and with it its cell in each row of data types."""
+    made = make(op)
+    comes = any(tensor.name == name for tensor in made.inputs)
+
+    def row(old: Mapping[str, str]) -> dict[str, str]:
+        rest = {key: dtype for key, dtype in old.items() if key != name}
+        fit = (new for new in rows if name in new and rest.items() <= new.items())
+        cell = next(fit, None) if comes else None
+        return {key: {**rest, name: cell[name]}[key] for key in cell} if cell else rest
+
+    return dataclasses.replace(made, dtypes=tuple(map(row, op.dtypes)))
+
+
 def _reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
     """The order of the new side; items that only the order's owner can tell apart come with it."""
     now = reorder(get(op, path), order)
     result: Op = put(op, path, now if exact(now) == exact(whole) else whole)
     return result
+
+
+def _lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) -> Op:
+    """Another letter in all formulas, and in what says the letter; a parameter of the same name keeps it."""
+    made: Op = rename(op, *letters)
+    if isinstance(get(op, path[:-1]), Attribute):
+        attributes = tuple(dataclasses.replace(new, name=old.name) for old, new in zip(op.attributes, made.attributes))
+        blamed = (dataclasses.replace(new, argument=old.argument) for old, new in zip(op.constraints, made.constraints))
+        made = dataclasses.replace(made, attributes=attributes, constraints=tuple(blamed))
+    result: Op = put(made, path, value)
+    return result
+
+
+def _renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
+    """An attribute or an input under another name; the other one of that name, which states the same, keeps it."""
+    made: Op = rename(op, old, new)
+    others = [tensor.name for tensor in op.inputs] if section == "attributes" else [a.name for a in op.attributes]
+    if old not in others:
+        return made
+    kept = ("constraints", "inputs", "dtypes") if section == "attributes" else ("constraints", "attributes")
+    return dataclasses.replace(made, **{name: getattr(op, name) for name in kept})
 
 
 def _rename_letter(op: Op, old: str, new: str) -> Op:

@@ -86,7 +86,6 @@ attribute-parameter-removed | in | breaking | numerics | | attribute-optional-ad
 attribute-parameter-renamed | in | breaking | code | | = | Calls by the old keyword are refused.
 attribute-order-changed | none | none | code | | = | Attributes are keyword-only; the order of kernels may change.
 attribute-symbol-renamed | none | none | code | docs | = | The letter of an attribute in formulas, which callers see in `explain` only.
-attribute-symbol-changed | none | none | code | docs | = | The letter of an attribute in formulas, which callers see in `explain` only.
 attribute-type-widened | in | compatible | code | | attribute-type-narrowed | Every value of the old type is one of the new.
 attribute-type-narrowed | in | breaking | code | | attribute-type-widened | Values of the old type are refused.
 attribute-type-changed | in | breaking | numerics | | = | Values of the old type are refused.
@@ -205,6 +204,7 @@ semantics-order-changed | out | none | numerics | | = | Sums are taken in anothe
 semantics-edge-changed | out | breaking | numerics | | = | A cell that no term reaches holds another value.
 semantics-guard-added | out | breaking | numerics | | semantics-guard-removed | Fewer terms take part.
 semantics-guard-removed | out | breaking | numerics | | semantics-guard-added | More terms take part.
+semantics-guard-changed | out | breaking | numerics | | = | Other terms take part.
 semantics-guard-rewritten | none | none | code | | = | The guard is written otherwise and has the same value on a grid of small cases.
 semantics-sum-changed | out | breaking | numerics | | = | Something else is computed.
 semantics-sum-rewritten | out | none | numerics | | = | The assignment is written otherwise and has the same value on a grid of small cases; it may round differently.
