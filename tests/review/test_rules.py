@@ -43,6 +43,18 @@ ELSEWHERE = {
         "test_a_rule_that_promises_less_than_its_edit_does_is_found_out",
     ),
 }
+# The words of a rule's change, and the words of the opposite change.
+PAIRS = "added removed, widened narrowed, raised lowered, required optional, tightened loosened, opened closed"
+OPPOSITE = {one: other for pair in PAIRS.split(", ") for one, other in (pair.split(), pair.split()[::-1])}
+ITS_OWN_OPPOSITE = ("changed", "renamed", "rewritten", "reordered", "moved")
+# An entry that comes is required or optional; when it goes, it does not matter which it was.
+UNLIKE = {
+    "attribute-optional-added": "attribute-parameter-removed",
+    "attribute-parameter-removed": "attribute-optional-added",
+    "input-optional-added": "input-tensor-removed",
+    "input-tensor-removed": "input-optional-added",
+}
+BREAKS_BOTH_WAYS = {"input-axes": "a call has one number of axes, the old or the new"}
 
 
 @dataclass(frozen=True)
@@ -161,14 +173,31 @@ def test_no_rule_fires_where_nothing_is_said_otherwise():
     assert reviewing.unproven(texts, texts) == []
 
 
-def test_every_rule_has_its_mirror_or_a_reason_why_not():
+def test_every_rule_has_the_mirror_that_its_word_asks_for_or_a_reason_why_not():
     for rule in RULES.values():
         if rule.mirror.startswith("! "):
-            assert len(rule.mirror) > 10, rule.id
+            assert len(rule.mirror) > 15, rule.id
+            continue
+        mirror = RULES[rule.mirror]
+        assert mirror.mirror == rule.id
+        assert mirror.direction == rule.direction
+        if rule.action in OPPOSITE:
+            opposite = rule.id.removesuffix(rule.action) + OPPOSITE[rule.action]
+            assert mirror.id == UNLIKE.get(rule.id, opposite)
         else:
-            assert rule.mirror in RULES, rule.id
-            back = RULES[rule.mirror].mirror
-            assert back == rule.id or rule.id.rpartition("-")[2] in ("removed", "added"), rule.id
+            assert rule.action in ITS_OWN_OPPOSITE, rule.id
+            assert mirror is rule
+
+
+def test_what_is_safe_one_way_is_not_safe_the_other_way():
+    """Accepting more is compatible and accepting less is breaking; whatever is returned otherwise is never compatible."""
+    for rule in RULES.values():
+        if rule.id.removesuffix(f"-{rule.action}") in BREAKS_BOTH_WAYS:
+            continue
+        if rule.direction == "in" and rule.action in OPPOSITE and not rule.mirror.startswith("! "):
+            assert {rule.contract, RULES[rule.mirror].contract} == {"breaking", "compatible"}, rule.id
+        if rule.direction == "out":
+            assert rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics", rule.id
 
 
 def test_every_rule_is_made_of_known_words():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from unittest import mock
 from opwright import load, render
 from opwright.model import Op
 from opwright.project import find
-from opwright.review import impact
+from opwright.review import findings, impact
 from opwright.review.findings import Review, review
 from opwright.review.sides import Side
 from opwright.review.tree import exact
@@ -53,29 +54,54 @@ def edited(texts: Mapping[str, str], file: str, *edits: tuple[str, str]) -> dict
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """Meanwhile the same input is worked on once: a text decoded, an operation checked, recorded and rendered.
+    """Meanwhile the same input is worked on once: a text decoded, an operation checked, recorded, viewed and rendered.
 
     What is remembered are functions of values alone, by all of what they read, so that no review sees less.
     """
-    decode, check = load.decode, load.check_op
-    decoded: dict[tuple[Any, ...], Any] = {}
-    right: set[str] = set()
+    with ExitStack() as patches:
+        for module, name, instead in _remembering():
+            patches.enter_context(mock.patch.object(module, name, instead))
+        yield
 
-    def kept_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
-        before = len(problems)
-        if (cls, text, name) not in decoded:
-            found = decode(cls, text, name, problems)
-            if len(problems) > before:
-                return found
-            decoded[cls, text, name] = found
-        return decoded[cls, text, name]
 
-    def kept_check(op: Any, pages: Any, problems: Any) -> None:
-        key = repr((exact(op), sorted(pages)))
-        if key not in right:
-            check(op, pages, problems)
-            if not problems:
-                right.add(key)
+@functools.cache
+def _remembering() -> list[tuple[Any, str, Any]]:
+    decode, check, complete, view = load.decode, load.check_op, load._complete, render.unit
+    texts: _Latest = _Latest()
+    right: _Latest = _Latest()
+    completed: _Latest = _Latest()
+    views: _Latest = _Latest()
+
+    def remembered_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
+        own = load.Problems()
+        found = texts.get((cls, text, name)) or decode(cls, text, name, own)
+        problems.extend(own)
+        return found if own else texts.keep((cls, text, name), found)
+
+    def remembered_complete(draft: Any, common: Any, problems: Any) -> Any:
+        own = load.Problems()
+        kept = completed.get((id(draft), id(common)))
+        if kept is not None:
+            return kept[0]
+        found = complete(draft, common, own)
+        problems.extend(own)
+        return found if own else completed.keep((id(draft), id(common)), (found, draft, common))[0]
+
+    def remembered_check(op: Any, pages: Any, problems: Any) -> None:
+        key = (id(op), *sorted(pages))
+        own = load.Problems()
+        if right.get(key) is None:
+            check(op, pages, own)
+            problems.extend(own)
+            if not own:
+                right.keep(key, op)
+
+    def remembered_unit(op: Op) -> render.Unit:
+        if type(op) is not Op:  # a stand-in that records what is read
+            return view(op)
+        key = repr(exact(op))
+        made = views.get(key) or views.keep(key, view(op))
+        return dataclasses.replace(made, op=op, kernels=tuple(impact._rebound(kernel, op) for kernel in made.kernels))
 
     class Renderer(impact.Renderer):
         """One whose recorded views and rendered bases outlive a review."""
@@ -88,7 +114,8 @@ def remembered() -> Iterator[None]:
             if key not in self.recorded:
                 super().record(op)
                 self.recorded[key] = self.units[-1]
-            self.units.append(self.recorded[key])
+            else:
+                self.units.append(self.recorded[key])
 
         def rendered(self, op: Op | None, pages: Any, unit: Any = None) -> impact.Output:
             key = repr((exact(op), exact(dict(pages)), unit is None))
@@ -98,14 +125,31 @@ def remembered() -> Iterator[None]:
                 self.bases[key] = made
             return made
 
-    with ExitStack() as patches:
-        for module, name, instead in (
-            (load, "decode", kept_decode),
-            (load, "check_op", kept_check),
-            (impact, "Renderer", Renderer),
-            (impact, "tokens", functools.lru_cache(4096)(impact.tokens)),
-            (render, "tidy", functools.lru_cache(4096)(render.tidy)),
-            (render, "environment", functools.cache(render.environment)),
-        ):
-            patches.enter_context(mock.patch.object(module, name, instead))
-        yield
+    return [
+        (load, "decode", remembered_decode),
+        (load, "_complete", remembered_complete),
+        (load, "check_op", remembered_check),
+        (findings, "plain", functools.lru_cache(64)(findings.plain)),
+        (impact, "Renderer", Renderer),
+        (impact, "tokens", functools.lru_cache(1024)(impact.tokens)),
+        (render, "unit", remembered_unit),
+        (render, "tidy", functools.lru_cache(1024)(render.tidy)),
+        (render, "environment", functools.cache(render.environment)),
+    ]
+
+
+class _Latest(dict[Any, Any]):
+    """What was asked for of late."""
+
+    MOST = 64
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self:
+            self[key] = self.pop(key)
+        return super().get(key, default)
+
+    def keep(self, key: Any, value: Any) -> Any:
+        self[key] = value
+        if len(self) > self.MOST:
+            del self[next(iter(self))]
+        return value

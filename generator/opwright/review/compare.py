@@ -148,7 +148,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Constraint.expr": ("constraint-condition", _condition),
     "Constraint.say": ("constraint-message", _plain),
     "Constraint.argument": ("constraint-argument", _plain),
-    "Constraint.nearest": ("constraint-nearest", _plain),
+    "Constraint.nearest": ("constraint-nearest", _formula),
     "Constraint.source": ("source-citation", _plain),
     "GroupClass.use": ("format-use", _plain),
     "GroupClass.name": ("class-kernels-renamed", _plain),
@@ -216,7 +216,7 @@ MANY: Mapping[str, Many] = {
     "Arrangement.dims": Many("{area}-axes", order="{area}-axes-reordered"),
     "Arrangement.index": Many("{area}-index-changed", order="{area}-axes-reordered"),
     "Let.cases": Many("{area}-formula-changed", order="format-text-changed"),
-    "GroupClass.let": Many("class-sizes-changed", order="class-sizes-changed"),
+    "GroupClass.let": Many("class-sizes-changed", order="format-text-changed"),
     "Semantics.ranges": Many("semantics-range", "semantics-range-renamed", "semantics-order-changed"),
     "Semantics.where": Many("semantics-guard", order="semantics-guard-rewritten"),
 }
@@ -292,8 +292,22 @@ class _Walk:
 
     def edits(self) -> list[Edit]:
         self.sections()
+        self.names()
+        for section, area in (("inputs", "input"), ("outputs", "output")):
+            for tensor in getattr(self.new, section):
+                self.axes((section, Entry(tensor.name)), area)
         self.node((), "")
         return self.found
+
+    def names(self) -> None:
+        """What has another name, before anything that uses a name is looked at."""
+        for name in fields_of(self.new):
+            if (rules := MANY.get(f"Op.{name}")) and rules.renamed:
+                self.renames(rules, (name,), rules.area)
+        for attribute in self.new.attributes:
+            path = ("attributes", Entry(attribute.name), "values")
+            if get(self.now, path) not in (MISSING, None):
+                self.renames(MANY["Attribute.values"], path, "")
 
     def sections(self) -> None:
         """Values that stand under another of let, padding and shape."""
@@ -305,15 +319,27 @@ class _Walk:
                     make = functools.partial(_moved, symbol=symbol, here=here, there=there, order=order)
                     self.note("value-section-moved", (there, Entry(symbol)), here, there, make)
 
+    def axes(self, path: Path, area: str) -> None:
+        """Axes of a tensor that are the same under another name."""
+        old, new = get(self.now, path), get(self.new, path)
+        for one, other in zip(*map(_axes, (old, new))) if old is not MISSING else ():
+            gone, come = one[0] not in dict(_axes(new)), other[0] not in dict(_axes(old))
+            if gone and come and exact(one[1]) == exact(other[1]):
+                make = functools.partial(_axis_renamed, tensor=old, old=one[0], new=other[0])
+                self.note(f"{area}-axes-renamed", path, one[0], other[0], make)
+
     def equal(self, was: Any, now: Any) -> bool:
         return equality.same_formula(was, now, self.kinds, self.least)
 
-    def note(self, rule: str, path: Path, was: Any, now: Any, make: Callable[[Any], Any]) -> None:
-        """One edit, made at once."""
+    def note(
+        self, rule: str, path: Path, was: Any, now: Any, make: Callable[[Any], Any], at: Path | None = None
+    ) -> None:
+        """One edit, made at once; `at` is where it stands, if not at its path."""
         self.now = make(self.now)
+        place = path if at is None else at
         before = tuple(
             Entry(self.renamed[step.key]) if isinstance(step, Entry) and step.key in self.renamed else step
-            for step in path
+            for step in place
         )
         self.found.append(
             Edit(
@@ -323,7 +349,7 @@ class _Walk:
                 said(was),
                 said(now),
                 None if get(self.old, before[:-1]) is MISSING else mark(self.old, before),
-                mark(self.new, path),
+                mark(self.new, place),
                 make,
             )
         )
@@ -331,6 +357,8 @@ class _Walk:
     def node(self, path: Path, area: str) -> None:
         """Every field of a node that both sides have."""
         new = get(self.new, path)
+        if isinstance(new, Tensor):
+            self.letters(path, area)
         cls = type(new).__name__
         for name in fields_of(new):
             spot, here = f"{cls}.{name.rstrip('_')}", (*path, name)
@@ -356,6 +384,17 @@ class _Walk:
         word = "" if _same(was, now) else judge(self, was, now, old, new)
         rule = _named(stem, word) if word else "format-text-changed"
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
+
+    def letters(self, path: Path, area: str) -> None:
+        """The letters of a view, which are known by their order: others in the same places are the same view."""
+        old, new = get(self.now, path), get(self.new, path)
+        turned = _turned(old, new.view)
+        kept = [name for name in new.arrangements if name in old.arrangements]
+        if old.view != new.view and all(
+            exact(turned.arrangements[name].index) == exact(new.arrangements[name].index) for name in kept
+        ):
+            make = functools.partial(put, path=path, value=turned)
+            self.note(f"{area}-view-renamed", (*path, "view"), old.view, new.view, make)
 
     def symbol(self, rule: str, path: Path, old: Dim | Attribute, new: Dim | Attribute) -> None:
         """The letter of a size or of an attribute, whose own name is its letter where none is said."""
@@ -392,7 +431,9 @@ class _Walk:
         if was != now or exact(get(self.now, path)) != exact(whole):
             rule = _stem(rules.order or "format-text-changed", area) if was != now else "format-text-changed"
             make = functools.partial(_reordered, path=path, order=now, whole=whole)
-            self.note(rule, path, tuple(str(Entry(key)) for key in was), tuple(str(Entry(key)) for key in now), make)
+            first = (*path, Entry(now[0])) if isinstance(whole, Mapping) and now else path  # may stand in _common.yaml
+            before, after = (tuple(str(Entry(key)) for key in keys) for keys in (was, now))
+            self.note(rule, path, before, after, make, first)
 
     def inside(self, spot: str, path: Path, area: str) -> None:
         """An item that both sides have, not the same."""
@@ -489,7 +530,8 @@ class _Walk:
         rule = _named(_stem(stem, area), word)
         if path[-2] == "cases" and isinstance(path[-1], Entry):
             rule = self.of_word(path, rule)
-        make = functools.partial(_placed, path=path, value=now, order=order)
+        whole = get(self.new, path[:-1])
+        make = functools.partial(_placed, path=path, value=now, order=order, whole=whole)
         if path[:-1] == ("inputs",):
             make = functools.partial(_with_cells, make=make, name=str(path[-1]), rows=self.new.dtypes)
         self.note(rule, path, was, now, make)
@@ -541,10 +583,13 @@ def _twins(one: Any, other: Any) -> bool:
     return bool(one.symbol == other.symbol) if isinstance(one, Dim) else exact(one) == exact(other)
 
 
-def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None) -> Op:
-    """An item put in or taken away, the others where the order has them."""
+def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None, whole: Any = None) -> Op:
+    """An item put in or taken away, the others where the order has them; no list at all where `whole` has none."""
     made: Op = put(op, path, value)
-    return made if order is None else put(made, path[:-1], reorder(get(made, path[:-1]), order))
+    left = get(made, path[:-1])
+    if not left and not whole:
+        return made if whole == left else put(made, path[:-1], whole)
+    return made if order is None else put(made, path[:-1], reorder(left, order))
 
 
 def _with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mapping[str, str]]) -> Op:
@@ -566,6 +611,54 @@ def _reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
     now = reorder(get(op, path), order)
     result: Op = put(op, path, now if exact(now) == exact(whole) else whole)
     return result
+
+
+def _axes(tensor: Tensor) -> list[tuple[str, Any]]:
+    """The axes of a tensor, each with what it extends over, in every arrangement."""
+    ways = [made.dims for made in tensor.arrangements.values()] or [tensor.dims]
+    return [(axis, [way.get(axis) for way in ways]) for axis in ways[0]]
+
+
+def _axis_renamed(op: Op, tensor: Tensor, old: str, new: str) -> Op:
+    """Another name of an axis in a tensor, and in all that share its layout."""
+
+    def keys(entries: Mapping[str, Any]) -> dict[str, Any]:
+        return {new if key == old else key: entry for key, entry in entries.items()}
+
+    def renamed(one: Tensor) -> Tensor:
+        if one.name != tensor.name and (tensor.layout is None or one.layout != tensor.layout):
+            return one
+        arrangements = {
+            name: dataclasses.replace(made, dims=keys(made.dims), index=keys(made.index))
+            for name, made in one.arrangements.items()
+        }
+        return dataclasses.replace(one, dims=keys(one.dims), arrangements=arrangements)
+
+    tables = {
+        word: tuple(new if axis == old else axis for axis in order)
+        for word, order in op.layouts.get(tensor.layout or "", {}).items()
+    }
+    return dataclasses.replace(
+        op,
+        inputs=tuple(map(renamed, op.inputs)),
+        outputs=tuple(map(renamed, op.outputs)),
+        layouts={name: tables if name == tensor.layout else table for name, table in op.layouts.items()},
+    )
+
+
+def _turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
+    """A tensor with other letters in its view, each in its place; itself where they are not as many."""
+    if len(letters) != len(tensor.view):
+        return tensor
+    arrangements = tensor.arrangements
+    between = [f"letter{number}" for number in range(len(letters))]  # two letters may change places
+    for olds, news in ((tensor.view, between), (between, letters)):
+        for old, new in zip(olds, news):
+            arrangements = {
+                name: dataclasses.replace(made, index={axis: rename(i, old, new) for axis, i in made.index.items()})
+                for name, made in arrangements.items()
+            }
+    return dataclasses.replace(tensor, view=letters, arrangements=arrangements)
 
 
 def _lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) -> Op:
