@@ -304,6 +304,8 @@ class _Walk:
         for name in fields_of(self.new):
             if (rules := MANY.get(f"Op.{name}")) and rules.renamed:
                 self.renames(rules, (name,), rules.area)
+            if name in ("dims", "attributes"):
+                self.symbols(name)
         for attribute in self.new.attributes:
             path = ("attributes", Entry(attribute.name), "values")
             if get(self.now, path) not in (MISSING, None):
@@ -378,9 +380,6 @@ class _Walk:
         was, now = get(self.now, path), get(self.new, path)
         old, new = get(self.now, path[:-1]), get(self.new, path[:-1])
         stem = _stem(stem, area)
-        if stem.endswith("-symbol-renamed"):
-            self.symbol(stem, path, old, new)
-            return
         word = "" if _same(was, now) else judge(self, was, now, old, new)
         rule = _named(stem, word) if word else "format-text-changed"
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
@@ -395,6 +394,14 @@ class _Walk:
         ):
             make = functools.partial(put, path=path, value=turned)
             self.note(f"{area}-view-renamed", (*path, "view"), old.view, new.view, make)
+
+    def symbols(self, section: str) -> None:
+        """The letters of the sizes or attributes that both sides have."""
+        was = items(getattr(self.now, section))
+        for key, new in items(getattr(self.new, section)).items():
+            if key in was and was[key].symbol != new.symbol:
+                stem, _ = FIELDS[f"{type(new).__name__}.symbol"]
+                self.symbol(stem, (section, Entry(key), "symbol"), was[key], new)
 
     def symbol(self, rule: str, path: Path, old: Dim | Attribute, new: Dim | Attribute) -> None:
         """The letter of a size or of an attribute, whose own name is its letter where none is said."""
