@@ -26,7 +26,7 @@ Command = Callable[..., tuple[int, str, str]]
 def _one_library() -> Iterator[None]:
     """The specs are loaded once, not once for each command."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "load", functools.cache(load.load))
+        patch.setattr(load, "load", functools.cache(load.load))
         yield
 
 

@@ -15,7 +15,7 @@ import jinja2.meta
 import pytest
 import yaml
 from markdown_it import MarkdownIt
-from opwright import cli, layout, render
+from opwright import cli, generate, layout, render
 from opwright.generate import generated
 from opwright.model import Library
 from opwright.project import Project, find
@@ -146,7 +146,7 @@ def test_check_of_a_folder_that_is_not_there_finds_every_file_missing_and_makes_
 def test_check_fails_when_nothing_was_compared(
     made: tuple[Library, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(cli, "generated", lambda project: (made[0], {"__init__.py": ""}))
+    monkeypatch.setattr(generate, "generated", lambda project: (made[0], {"__init__.py": ""}))
     assert cli.main(["generate", "--check", "--output", str(tmp_path)]) == cli.FAILED
     assert "nothing was compared" in capsys.readouterr().out
 
@@ -204,7 +204,7 @@ def test_a_changed_formula_of_one_operation_moves_no_other_operation(tmp_path: P
 
     found = different(files, edited(tmp_path, edit))
     assert found - {MANIFEST, PROVENANCE} == {
-        *(f"c/conv_transpose_{dtype}.c" for dtype in ("f32", "bf16", "f16")),
+        *(f"c/{folder}conv_transpose_{dtype}.c" for folder in ("", "entries/") for dtype in ("f32", "bf16", "f16")),
         "docs/conv_transpose.md",
     }
 

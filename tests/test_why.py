@@ -210,7 +210,8 @@ def test_macros_are_named_with_their_callers():
 
 def test_texts_of_a_view_are_traced_to_the_functions_that_made_them(library: Library, project: Project):
     standin, _ = recording.record(library)
-    _, found = origins.traced(outputs(standin, project)[KERNELS].view)
+    found = origins.Origins()
+    origins.traced(outputs(standin, project)[KERNELS].view, found)
     stride = [step.function for step in found.of("weights_stride_i")]
     assert stride[0] == "kernel"
     assert "stride" in stride

@@ -1,7 +1,8 @@
 """Compiles the generated C and loads it through cffi.
 
 In: a `Unit` (declarations, sources, headers, flags). Out: a `Library` to call, taken from the folder `_built` beside
-this module, from the user's cache, or compiled now into that cache.
+this module, from the user's cache, or compiled now into that cache. What several units have in common is a unit of its
+own that they need: it is compiled once, to an object that lies in the cache like a library.
 
 An entry of either folder is a directory `<unit>-<content>-<toolchain>` with the library, its SHA-256 and the build log.
 `content` hashes what the library is made from: C text, declarations, flags, platform, and for API mode Python's ABI and
@@ -41,13 +42,13 @@ import cffi
 from ._isa import cpu_flags
 from ._threads import cpu_count
 
-Mode = Literal["api", "abi"]
+Mode = Literal["api", "abi", "object"]
 Progress = Callable[[str, int, int], None]
 """Called with the name of what is done, how many are, and how many there are in all."""
 
 BUILT = Path(__file__).resolve().parent / "_built"
 _LOG_LINES = 25  # of a failed build, shown in the error
-_RECIPE = "1"  # raised when this module compiles otherwise than before: part of every content hash
+_RECIPE = "2"  # raised when this module compiles otherwise than before: part of every content hash
 
 
 class BuildError(RuntimeError):
@@ -56,17 +57,20 @@ class BuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Unit:
-    """What becomes one extension.
+    """What becomes one extension, or one object that extensions need.
 
-    `cdef` holds plain C declarations (no `...`), `sources` the C files that define them, `include` the folder of every
-    header that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I.
+    `cdef` holds plain C declarations (no `...`), `sources` the C files that define them, `include` the folders of the
+    headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `needs` are
+    units that become objects and are linked in. `probe` is C that every compiler must take that is fit for the unit.
     """
 
     name: str
     cdef: str
     sources: tuple[Path, ...]
-    include: Path
+    include: tuple[Path, ...]
     flags: tuple[str, ...]
+    needs: tuple[Unit, ...] = ()
+    probe: str = ""
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -103,7 +107,11 @@ class _Target:
         return f"{self.unit.name}-{self.content}-"
 
     def library(self, entry: Path) -> Path:
-        return entry / f"{self.module}.so"
+        return entry / f"{self.module}.{'o' if self.mode == 'object' else 'so'}"
+
+    @property
+    def needs(self) -> list[_Target]:
+        return [_target(unit, "object") for unit in self.unit.needs]
 
     def steps(self) -> list[str]:
         """What its build does, for a progress bar."""
@@ -134,11 +142,31 @@ def build(units: Sequence[Unit], progress: Progress | None = None) -> list[Path]
     """
     compiler, folder = _compiler(), _cache()
     targets = [_buildable([_target(unit, mode) for mode in _modes()]) for unit in units]
-    step = _Steps(progress, sum(len(target.steps()) for target in targets))
-    # The outer threads wait, each for its own unit; the inner ones compile.
-    with ThreadPoolExecutor(cpu_count()) as jobs, ThreadPoolExecutor(max(len(targets), 1)) as waiting:
-        entries = [waiting.submit(_ensure, target, folder, compiler, jobs, step) for target in targets]
-    return [target.library(entry.result()) for target, entry in zip(targets, entries, strict=True)]
+    entries = _ensure_all(targets, folder, compiler, progress)
+    return [target.library(entry) for target, entry in zip(targets, entries, strict=True)]
+
+
+def fit(unit: Unit) -> str:
+    """What keeps `unit` from being had here; empty where it is there already or the compiler takes what it demands."""
+    targets = [_target(unit, mode) for mode in _modes()]
+    folders = [BUILT]
+    with contextlib.suppress(BuildError):
+        folders.append(_cache())
+    if any(_sound(target, entry) for target in targets for at in folders for entry in at.glob(f"{target.stem}*")):
+        return ""
+    try:
+        return _refused(_compiler().command, unit.flags, unit.include, unit.probe) if unit.probe else ""
+    except BuildError as error:
+        return str(error)
+
+
+@cache
+def _refused(command: tuple[str, ...], flags: tuple[str, ...], include: tuple[Path, ...], probe: str) -> str:
+    """What a compiler says of `probe`, on one line; empty where it takes it."""
+    folders = [flag for folder in include for flag in ("-I", str(folder.absolute()))]
+    answer = _call([*command, *flags, *folders, "-fsyntax-only", "-x", "c", "-"], text=probe)
+    said = next((line for line in answer.stdout.splitlines() if "error" in line), answer.stdout.strip()[:200])
+    return f"the C compiler refuses it: {said}" if answer.returncode else ""
 
 
 def _forget_lock() -> None:
@@ -171,8 +199,7 @@ def _make(targets: Sequence[_Target], progress: Progress | None) -> Library:
     target, folder = _buildable(targets), _cache()
     if library := _open(target, folder / (target.stem + compiler.key)):
         return library
-    with ThreadPoolExecutor(cpu_count()) as jobs:
-        entry = _ensure(target, folder, compiler, jobs, _Steps(progress, len(target.steps())), _loads)
+    (entry,) = _ensure_all([target], folder, compiler, progress, _loads)
     library = _open(target, entry)
     if library is None:
         raise BuildError(f"{target.library(entry)} was built but does not load; its log is {entry / 'build.log'}")
@@ -210,12 +237,14 @@ def _python_include() -> list[Path]:
 def _target(unit: Unit, mode: Mode) -> _Target:
     parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
     parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
+    parts += [_target(needed, "object").content for needed in unit.needs]
     if mode == "api":
         parts += [str(sysconfig.get_config_var("SOABI")), cffi.__version__]
     for source in unit.sources:
         parts += [source.name, source.read_bytes()]
-    for header in sorted(path for path in unit.include.rglob("*") if path.is_file()):
-        parts += [header.relative_to(unit.include).as_posix(), header.read_bytes()]
+    for folder in unit.include:
+        for header in sorted(folder.rglob("*.h")):
+            parts += [header.relative_to(folder).as_posix(), header.read_bytes()]
     return _Target(unit, mode, _digest(parts)[:24])
 
 
@@ -261,13 +290,13 @@ def _identify(command: tuple[str, ...]) -> _Compiler:
     return _Compiler(command, _digest([*command[1:], answer.stdout, *sorted(cpu_flags())])[:12])
 
 
-def _call(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `command` with its messages untranslated, both streams in stdout."""
+def _call(command: list[str], folder: Path | None = None, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `command` with its messages untranslated, both streams in stdout; `text` is what it reads."""
     return subprocess.run(
         command,
         cwd=folder,
         env={**os.environ, "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
+        input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -368,6 +397,26 @@ class _Steps:
                 self.progress(name, self.done, self.total)
 
 
+def _ensure_all(
+    targets: Sequence[_Target],
+    folder: Path,
+    compiler: _Compiler,
+    progress: Progress | None,
+    good: Callable[[_Target, Path], bool] | None = None,
+) -> list[Path]:
+    """The entries of `targets`, and before anybody asks those of the objects that they need."""
+    needed = {part.module: part for target in targets for part in target.needs}
+    everything = [*targets, *needed.values()]
+    step = _Steps(progress, sum(len(target.steps()) for target in everything))
+    # The outer threads wait, each for its own unit; the inner ones compile.
+    with ThreadPoolExecutor(cpu_count()) as jobs, ThreadPoolExecutor(max(len(everything), 1)) as waiting:
+        parts = [waiting.submit(_ensure, part, folder, compiler, jobs, step) for part in needed.values()]
+        entries = [waiting.submit(_ensure, target, folder, compiler, jobs, step, good or _sound) for target in targets]
+    for part in parts:
+        part.result()
+    return [entry.result() for entry in entries]
+
+
 def _ensure(
     target: _Target,
     folder: Path,
@@ -404,16 +453,17 @@ def _compile(
 ) -> None:
     """Make the library, its hash and its log in the folder `work`. On failure BuildError, and the log at `failed`."""
     unit, names = target.unit, target.steps()
-    # In API mode only the glue, which lies in the same library, calls the kernels.
-    shared = [*compiler.command, *unit.flags, "-fPIC", *(["-fvisibility=hidden"] if target.mode == "api" else [])]
+    # In API mode only the glue, which lies in the same library, calls the kernels; objects are for their library only.
+    shared = [*compiler.command, *unit.flags, "-fPIC", *(["-fvisibility=hidden"] if target.mode != "abi" else [])]
 
     def run(name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
         answer = _call(command, work)
         step(name)
         return answer
 
+    folders = [flag for folder in unit.include for flag in ("-I", str(folder.absolute()))]
     commands = [
-        [*shared, "-I", str(unit.include.absolute()), "-c", str(source.absolute()), "-o", f"{index}.o"]
+        [*shared, *folders, "-c", str(source.absolute()), "-o", f"{index}.o"]
         for index, source in enumerate(unit.sources)
     ]
     if target.mode == "api":
@@ -423,12 +473,15 @@ def _compile(
     answers: list[Future[subprocess.CompletedProcess[str]]] = [
         jobs.submit(run, name, command) for name, command in zip(names, commands, strict=False)
     ]
-    finished = [answer.result() for answer in answers]
+    try:
+        # Whoever asked for this unit has asked for its parts too: this waits for them.
+        needed = [part.library(_ensure(part, work.parent, compiler, jobs, _Steps(None, 0))) for part in target.needs]
+    finally:
+        finished = [answer.result() for answer in answers]
     path = target.library(work)
     if not any(answer.returncode for answer in finished):
-        kind = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
-        objects = [command[-1] for command in commands]
-        finished.append(run(names[-1], [*shared, *kind, *objects, "-lm", "-o", path.name]))
+        objects = [*(command[-1] for command in commands), *map(str, needed)]
+        finished.append(run(names[-1], [*shared, *_link(target.mode), *objects, "-o", path.name, *_libraries(target)]))
     log = "".join(f"$ {shlex.join(answer.args)}\n{answer.stdout}" for answer in finished)
     if any(answer.returncode for answer in finished):
         failed.write_text(log, "utf-8", "replace")
@@ -438,7 +491,19 @@ def _compile(
     (work / "build.log").write_text(log, "utf-8", "replace")
     (work / "sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest(), "ascii")
     for leftover in [*work.glob("*.o"), *work.glob("glue.c")]:
-        leftover.unlink()
+        if leftover != path:
+            leftover.unlink()
+
+
+def _link(mode: Mode) -> list[str]:
+    """The flags that make a library of objects, or one object."""
+    if mode == "object":
+        return ["-r", "-nostdlib"]
+    return ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+
+
+def _libraries(target: _Target) -> list[str]:
+    return [] if target.mode == "object" else ["-lm"]
 
 
 def _write_glue(target: _Target, path: Path) -> None:

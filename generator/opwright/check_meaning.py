@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from . import expr
+from .entries import forms
 from .expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from .kernel import kernel, size_fields
 from .model import GroupClass, Op, Tensor
 from .nest import substitute
-from .plan import Bind, formulas, plan, symbol_kinds, symbol_of, tensor_ways
+from .plan import Bind, formulas, plan, spatial, symbol_kinds, symbol_of, tensor_ways
 from .schema import Located, place
 from .source import Mark, Problem, SpecInvalid, suggestion
-from .variants import Variant, layout_choices
+from .variants import PORTABLE, Variant, layout_choices
 
 INIT = re.compile(r"-?(inf|[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)")
 F32_LEAST, F32_MOST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
@@ -453,6 +454,9 @@ def normal_form(op: Op) -> Iterator[Problem]:
             yield Problem(
                 place(name, form.at), "normal-form", f"there is no tensor '{name}'{suggestion(name, tensors)}"
             )
+        elif name != form.bias and not _is_data(op, op.tensor(name)):
+            message = f"'{name}' must have three axes in one arrangement: batch, channels and space"
+            yield Problem(place(name, form.at), "normal-form", message)
     for symbol, vector in ((form.groups, False), (form.stride, True), (form.dilation, True), (form.pad, True)):
         if kinds.get(symbol) != Kind("int", vector):
             wanted = "a value per spatial axis" if vector else "one value"
@@ -464,6 +468,11 @@ def normal_form(op: Op) -> Iterator[Problem]:
     if not isinstance(tree, Read) or tree.tensor not in tensors or sorted(roles) != ["big", "g", "k", "small"]:
         message = "weights names the tensor and the order of its indices, as in weights[g, small, big, k]"
         yield Problem(weights.at if weights else form.at, "normal-form", message)
+
+
+def _is_data(op: Op, tensor: Tensor) -> bool:
+    """Whether a tensor's axes are batch, channels and the spatial ones."""
+    return len(tensor.dims) == 3 and spatial(tensor.dims, op) == tuple(tensor.dims)[2:]
 
 
 def steps(op: Op) -> Iterator[Problem]:
@@ -489,6 +498,8 @@ def kernels(op: Op) -> Iterator[Problem]:
             yield Problem(op.at, "name-collision", f"the name '{name}' would stand twice among the sizes of a kernel")
         for layouts in layout_choices(op):
             for group in op.classes or (None,):
-                kernel(Variant(op, op.dtypes[0], layouts, group, "portable"))
+                kernel(Variant(op, op.dtypes[0], layouts, group, PORTABLE))
+        if op.normal_form is not None:
+            forms(op, op.normal_form)
     except SpecInvalid as invalid:
         yield from invalid.problems

@@ -1,5 +1,7 @@
 """The command `opwright`: parses arguments, calls one function per command, prints what it returns.
 
+A command imports what it needs when it is asked for, so that none waits for the libraries of another.
+
 Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 5 a review
 found an effect that it had not predicted, 1 anything else that failed.
 """
@@ -7,30 +9,26 @@ found an effect that it had not predicted, 1 anything else that failed.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import __version__, schema
-from .audit import command as audit
-from .commands import call_text, demo, explain, listing, package, run, watch
-from .commands.export import export
-from .generate import generated
-from .load import load
-from .model import Common, Library, Op, Sources
-from .project import COMMAND, Project, find
+from . import __version__
+from .project import COMMAND, PACKAGE, Project, find
 from .refusal import Failed, UsageError
-from .review import command as review
-from .show import console, say
 from .source import SpecInvalid
-from .why import command as why
-from .write import compare, write
+
+if TYPE_CHECKING:
+    from .model import Library
 
 OK, FAILED, USAGE, INVALID, OUT_OF_DATE = 0, 1, 2, 3, 4
 Handler = Callable[[argparse.Namespace], int]
-SCHEMAS = {"op": Op, "common": Common, "sources": Sources}
+Declare = Callable[[argparse.ArgumentParser], None]
+SCHEMAS = {"op": "Op", "common": "Common", "sources": "Sources"}  # kind of file to class of model.py
 
 
 def _project(options: argparse.Namespace) -> Project:
@@ -38,12 +36,20 @@ def _project(options: argparse.Namespace) -> Project:
 
 
 def _library(project: Project) -> Library:
+    from .load import load
+
     return load(project.spec, project.root)
 
 
 def _generate(options: argparse.Namespace) -> int:
+    from .generate import generated
+    from .show import console
+    from .write import compare, write
+
     project = _project(options)
     if options.watch:
+        from .commands import watch
+
         watch.watch(project, console())
         return OK
     library, files = generated(project)
@@ -71,12 +77,17 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    root = SCHEMAS[options.kind]
+    from . import model, schema
+
+    root = getattr(model, SCHEMAS[options.kind])
     print(json.dumps(schema.json_schema(root, f"Opwright: {(root.__doc__ or '').strip()}"), indent=2))
     return OK
 
 
 def _build(options: argparse.Namespace) -> int:
+    from .commands import package
+    from .show import console, say
+
     kernels, out = package.kernels(find()), console()
     functions = [package.function_of(kernels, op) for op in options.ops]
     started = time.perf_counter()
@@ -87,6 +98,9 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from .commands import listing
+    from .show import console
+
     project = _project(options)
     found = listing.listed(_library(project), project, options.op)
     if options.json:
@@ -97,6 +111,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
+    from .show import console
+    from .why import command as why
+
     found = why.why(_project(options), options.file)
     if options.json:
         print(why.as_json(found))
@@ -106,6 +123,9 @@ def _why(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from .commands import call_text, explain, package
+    from .show import console
+
     call = call_text.parse(options.call) if "(" in options.call else call_text.CallText(options.call)
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
@@ -118,6 +138,9 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from .commands import package, run
+    from .show import console
+
     project = find()
     call = run.read_graph(options.graph, _library(project))
     source = run.Source(run.read_data(options.data), options.seed, options.values)
@@ -132,6 +155,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from .commands.export import export
+    from .show import console, say
+
     target = export(find(), options.folder, options.name)
     say(
         console(), f"{target}: import {options.name}; it needs numpy, cffi and ml_dtypes, and a C compiler at first use"
@@ -140,21 +166,69 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
+    from .commands import demo
+    from .show import console
+
     return OK if demo.demo(find(), options.output, console()) else FAILED
 
 
 def _diff(options: argparse.Namespace) -> int:
+    from .review import command as review
+    from .show import console
+
     return review.diff(find(options.spec, options.templates), options, console())
 
 
-def _parser() -> argparse.ArgumentParser:
+def _audit(options: argparse.Namespace) -> int:
+    from .audit import command as audit
+
+    return audit.run(options)
+
+
+def _audit_arguments(parser: argparse.ArgumentParser) -> None:
+    from .audit import command as audit
+
+    audit.arguments(parser)
+
+
+def _diff_arguments(parser: argparse.ArgumentParser) -> None:
+    from .review import command as review
+
+    review.arguments(parser)
+    parser.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
+    parser.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    from .commands import run
+
+    parser.add_argument("graph", type=Path, metavar="GRAPH.json", help="the dump")
+    parser.add_argument("--data", type=Path, metavar="FILE.npz", help="arrays by argument name or tensor id")
+    parser.add_argument(
+        "--seed", type=natural_number, default=0, help="seeds the inputs that --data does not give (default: 0)"
+    )
+    parser.add_argument(
+        "--values",
+        choices=sorted(run.VALUES),
+        default="integers",
+        help="small integers, so that results are exact, or Gaussian",
+    )
+    parser.add_argument("--threads", type=int, help="how many threads (default: one per CPU)")
+    parser.add_argument("--output", type=Path, metavar="FILE.npy", help="write the result")
+    _json(parser)
+
+
+def _parser(asked: str | None) -> argparse.ArgumentParser:
+    """Every command; those that take their arguments from a module of their own have them where they are asked for."""
     parser = argparse.ArgumentParser(
         prog="opwright", description="From the specification of an operation to its kernels."
     )
     parser.add_argument("--version", action="version", version=f"opwright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, handler: Handler, summary: str, example: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, handler: Handler, summary: str, example: str, declare: Declare | None = None
+    ) -> argparse.ArgumentParser:
         made = commands.add_parser(
             name,
             help=summary,
@@ -163,6 +237,8 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         made.set_defaults(handler=handler)
+        if declare is not None and name == asked:
+            declare(made)
         return made
 
     made = command(
@@ -184,7 +260,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), default="op", help="the kind of file (default: op)")
 
-    audit.add(command)
+    command(
+        "audit",
+        _audit,
+        "Compare published pages of operations with their specs, field by field.",
+        "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell",
+        _audit_arguments,
+    )
 
     made = command(
         "build",
@@ -228,26 +310,13 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an attribute, as strides=[1,1]")
     _json(made)
 
-    made = command(
+    command(
         "run",
         _run,
         "Execute a oneDNN graph dump of one operation and check the result.",
         "opwright run docs/graphs/conv_transpose.json --values normal   # dumped with ONEDNN_GRAPH_DUMP=graph",
+        _run_arguments,
     )
-    made.add_argument("graph", type=Path, metavar="GRAPH.json", help="the dump")
-    made.add_argument("--data", type=Path, metavar="FILE.npz", help="arrays by argument name or tensor id")
-    made.add_argument(
-        "--seed", type=natural_number, default=0, help="seeds the inputs that --data does not give (default: 0)"
-    )
-    made.add_argument(
-        "--values",
-        choices=sorted(run.VALUES),
-        default="integers",
-        help="small integers, so that results are exact, or Gaussian",
-    )
-    made.add_argument("--threads", type=int, help="how many threads (default: one per CPU)")
-    made.add_argument("--output", type=Path, metavar="FILE.npy", help="write the result")
-    _json(made)
 
     made = command(
         "export",
@@ -256,17 +325,15 @@ def _parser() -> argparse.ArgumentParser:
         "opwright export src/mylib --name kernels   # makes src/mylib/kernels, which imports nothing of opwright",
     )
     made.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to copy into")
-    made.add_argument("--name", default=package.NAME, help=f"the copy's name (default: {package.NAME})")
+    made.add_argument("--name", default=PACKAGE, help=f"the copy's name (default: {PACKAGE})")
 
-    made = command(
+    command(
         "diff",
         _diff,
         "Review a change of the specs: what it means to callers, and which kernels it moves.",
         "opwright diff git:main --format markdown   # exits 1 on findings, 3 on a bad spec, 5 on a wrong prediction",
+        _diff_arguments,
     )
-    review.arguments(made)
-    made.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
-    made.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
 
     made = command(
         "demo",
@@ -299,7 +366,11 @@ def _folders(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
-    options = _parser().parse_args(arguments)
+    # Views are many small objects that live to the end; looking for cycles among them took a sixth of a diff's time.
+    gc.set_threshold(200_000, 20, 20)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    options = _parser(asked).parse_args(arguments)
     try:
         handler: Handler = options.handler
         return handler(options)

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from .kept import kept
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_LENGTH = 500
@@ -273,11 +274,13 @@ def walk(tree: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
+@kept
 def names(tree: Expr) -> frozenset[str]:
     """The symbols that a tree mentions, those inside a read's indices too."""
     return frozenset(node.id for node in walk(tree) if isinstance(node, Name))
 
 
+@kept
 def loose_names(tree: Expr) -> frozenset[str]:
     """The symbols outside any, all and prod: where one of them is a vector, the tree is one."""
     if isinstance(tree, Name):
@@ -395,40 +398,72 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 _COLLECTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "any": any, "all": all, "prod": math.prod}
 
 
+Evaluator = Callable[[Mapping[str, Value], int], int]
+
+
 def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
     """The value of an integer or truth expression, in exact integers: a tuple where it has one per spatial axis.
 
     `and` and `or` look at their right side only where the left one leaves it open. Raises Inexact where `/` leaves a
     remainder or a divisor is zero.
     """
+    visit, walked = _evaluator(tree), _axes(tree, symbols)
+    return visit(symbols, 0) if walked is None else tuple([visit(symbols, axis) for axis in walked])
 
-    def axes(node: Expr) -> range | None:
-        values = (symbols[name] for name in sorted(loose_names(node)))
-        return next((range(len(value)) for value in values if isinstance(value, tuple)), None)
 
-    def visit(node: Expr, axis: int) -> int:
-        if isinstance(node, Number):
-            assert isinstance(node.value, int)
-            return node.value
-        if isinstance(node, Name):
-            value = symbols[node.id]
+@kept
+def _sorted_loose_names(tree: Expr) -> tuple[str, ...]:
+    return tuple(sorted(loose_names(tree)))
+
+
+def _axes(tree: Expr, symbols: Mapping[str, Value]) -> range | None:
+    """The spatial axes that a tree has values for; None where it has one value."""
+    for name in _sorted_loose_names(tree):
+        value = symbols[name]
+        if isinstance(value, tuple):
+            return range(len(value))
+    return None
+
+
+@kept
+def _evaluator(node: Expr) -> Evaluator:
+    """A node as a function of the symbols and of the axis: trees are walked once and evaluated very often."""
+    if isinstance(node, Number):
+        number = node.value
+        assert isinstance(number, int)
+        return lambda symbols, axis: number
+    if isinstance(node, Name):
+        name = node.id
+
+        def symbol(symbols: Mapping[str, Value], axis: int) -> int:
+            value = symbols[name]
             return value[axis] if isinstance(value, tuple) else value
-        if isinstance(node, Unary):
-            operand = visit(node.operand, axis)
-            return not operand if node.op == "not" else -operand
-        if isinstance(node, Binary) and node.op in LOGIC:
-            left = visit(node.left, axis)
-            return left if bool(left) == (node.op == "or") else visit(node.right, axis)
-        if isinstance(node, Binary):
-            return _OPERATIONS[node.op](visit(node.left, axis), visit(node.right, axis))
-        assert isinstance(node, Call)
-        first = node.arguments[0]
-        if node.function in REDUCTIONS:
-            return _COLLECTIONS[node.function](visit(first, each) for each in axes(first) or ())
-        if node.function in ("floor", "ceil"):
-            assert isinstance(first, Binary)
-            return _OPERATIONS[node.function](visit(first.left, axis), visit(first.right, axis))
-        return _COLLECTIONS[node.function](visit(argument, axis) for argument in node.arguments)
 
-    walked = axes(tree)
-    return visit(tree, 0) if walked is None else tuple(visit(tree, axis) for axis in walked)
+        return symbol
+    if isinstance(node, Unary):
+        operand = _evaluator(node.operand)
+        if node.op == "not":
+            return lambda symbols, axis: not operand(symbols, axis)
+        return lambda symbols, axis: -operand(symbols, axis)
+    if isinstance(node, Binary):
+        left, right = _evaluator(node.left), _evaluator(node.right)
+        if node.op == "and":
+            return lambda symbols, axis: left(symbols, axis) and right(symbols, axis)
+        if node.op == "or":
+            return lambda symbols, axis: left(symbols, axis) or right(symbols, axis)
+        binary = _OPERATIONS[node.op]
+        return lambda symbols, axis: binary(left(symbols, axis), right(symbols, axis))
+    assert isinstance(node, Call)
+    return _call(node)
+
+
+def _call(node: Call) -> Evaluator:
+    first = node.arguments[0]
+    if node.function in ("floor", "ceil"):
+        assert isinstance(first, Binary)
+        left, right, rounded = _evaluator(first.left), _evaluator(first.right), _OPERATIONS[node.function]
+        return lambda symbols, axis: rounded(left(symbols, axis), right(symbols, axis))
+    collect, arguments = _COLLECTIONS[node.function], [_evaluator(argument) for argument in node.arguments]
+    if node.function in REDUCTIONS:
+        return lambda symbols, axis: collect(arguments[0](symbols, each) for each in _axes(first, symbols) or ())
+    return lambda symbols, axis: collect(argument(symbols, axis) for argument in arguments)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from . import expr
 from .bounds import LIMIT, index_magnitudes
 from .expr import INT64_MAX, INT64_MIN, Binary, Expr, Inexact, Name, Number
+from .kept import kept
 from .model import Attribute, Let, Op, Tensor
 from .plan import symbol_kinds, symbol_of, tensor_ways
 from .schema import Located
@@ -119,15 +120,11 @@ def _default(attribute: Attribute, rank: int | None) -> object:
     return float(text) if attribute.type == "f32" else int(text)
 
 
-_derived: dict[int, tuple[Op, frozenset[str], tuple[Expr, ...]]] = {}
-
-
+@kept
 def derived(op: Op) -> tuple[frozenset[str], tuple[Expr, ...]]:
-    """An operation's vector symbols and the reaches of its indices, derived once for each."""
-    if id(op) not in _derived:
-        vectors = frozenset(symbol for symbol, kind in symbol_kinds(op).items() if kind.vector)
-        _derived[id(op)] = (op, vectors, tuple(tree for _, tree in index_magnitudes(op)))
-    return _derived[id(op)][1:]
+    """An operation's vector symbols and the reaches of its indices."""
+    vectors = frozenset(symbol for symbol, kind in symbol_kinds(op).items() if kind.vector)
+    return vectors, tuple(tree for _, tree in index_magnitudes(op))
 
 
 class _Judge:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from . import expr
 from .expr import Read
+from .kept import kept
 from .model import SPATIAL_AXES, Op
-from .nest import ABSENT, Access, Expansion, Loop, MissingAxes, Nest, Solved, Within, derive
+from .nest import ABSENT, Access, Loop, MissingAxes, Nest, Solved, Within, derive, expansion
 from .plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
+from .recording import Prose
 from .source import Problem, SpecInvalid
 from .variants import Variant
 
@@ -92,13 +93,13 @@ class Kernel:
     output: str
 
     @property
-    def about(self) -> str:
+    def about(self) -> Prose:
         """How its cells are walked, and in which order each takes its terms."""
         cells = f"{self.lanes.width} cells along {self.lanes.letter} at a time" if self.lanes else "One cell at a time"
         first, _, rest = self.order.partition(", ")
         if not first:
-            return f"{cells}; each has at most one term."
-        return f"{cells}; each takes its terms by {self.order}{', the last one fastest' if rest else ''}."
+            return Prose(f"{cells}; each has at most one term.")
+        return Prose(f"{cells}; each takes its terms by {self.order}{', the last one fastest' if rest else ''}.")
 
 
 def vector_axes(op: Op) -> tuple[str, ...]:
@@ -117,10 +118,10 @@ class SizeField:
     length: int
     c_type: str
     neutral: int
-    summary: str
+    summary: Prose
 
 
-@lru_cache(maxsize=64)
+@kept
 def size_fields(op: Op) -> tuple[SizeField, ...]:
     """What kernels must know of a call: every size of a tensor, and every value that semantics mention."""
     kinds = symbol_kinds(op)
@@ -131,6 +132,8 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
     mentioned = frozenset().union(*(expr.names(tree) for tree in trees))
     groups = [value.tree for group in op.classes for value in group.let.values()]
     mentioned |= frozenset().union(*(expr.names(tree) for tree in groups))
+    form = op.normal_form
+    mentioned |= {form.groups, form.stride, form.dilation, form.pad} if form else set()
     fields = []
     dims = {dim.symbol: (1, role) for role, dim in op.dims.items()}
     attributes = {symbol_of(a): (a.neutral or 0, a.name or "") for a in op.attributes if a.type != "string"}
@@ -139,15 +142,15 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
         if symbol in dims or symbol in mentioned:
             vector = kinds[symbol].vector
             c_type = "double" if kinds[symbol].base == "real" else "int64_t"
-            fields.append(SizeField(symbol, op.spatial_rank.max if vector else 0, c_type, neutral, summary))
+            length = op.spatial_rank.max if vector else 0
+            fields.append(SizeField(symbol, length, c_type, neutral, Prose(summary)))
     fields.sort(key=lambda found: (list(dims).index(found.name) if found.name in dims else len(dims), found.name))
     if uses_absent(op):
-        fields.append(
-            SizeField(ABSENT, op.spatial_rank.max, "int64_t", 1, "1 on the spatial axes that the call does not have")
-        )
+        summary = Prose("1 on the spatial axes that the call does not have")
+        fields.append(SizeField(ABSENT, op.spatial_rank.max, "int64_t", 1, summary))
     for tensor in op.tensors:
         if len(tensor.arrangements) > 1:
-            words = ", ".join(f"{number} {name}" for number, name in enumerate(tensor.arrangements))
+            words = Prose(", ".join(f"{number} {name}" for number, name in enumerate(tensor.arrangements)))
             fields.append(SizeField(f"{tensor.name}_arrangement", 0, "int64_t", 0, words))
     return tuple(fields)
 
@@ -206,7 +209,7 @@ class _Builder:
     def __init__(self, variant: Variant, nest: Nest) -> None:
         self.variant, self.nest, self.op = variant, nest, variant.op
         self.names = _Names(variant.op)
-        self.expansion = Expansion(variant.op, variant.group_class)
+        self.expansion = expansion(variant.op, variant.group_class.name if variant.group_class else None)
         self.scopes: list[list[Constant]] = [[], [], []]
         # A dot product walks the last output letter inside a task, so that a task's bounds serve all its cells.
         self.cells = nest.outputs[-1] if nest.outputs and nest.lanes is None else None
@@ -712,10 +715,31 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     )
 
 
-def kernel(variant: Variant, nest: Nest | None = None) -> Kernel:
-    """The view of a variant, from its nest where the caller has it. Raises SpecInvalid where there is no kernel."""
-    nest = nest or derive(variant.op, variant.layouts, variant.group_class)
+@kept
+def _nest(op: Op, words: tuple[str, ...], group: str | None) -> Nest:
+    """The nest of a layout and a class, which data types share."""
+    group_class = next((found for found in op.classes if found.name == group), None)
+    return derive(op, dict(zip(op.layout_attributes, words)), group_class)
+
+
+@dataclass(frozen=True)
+class _Identified:
+    """A variant that is told from others of its operation by its name."""
+
+    name: str
+    variant: Variant = field(compare=False)
+
+
+@kept
+def _kernel(op: Op, identified: _Identified) -> Kernel:
+    variant = identified.variant
+    nest = _nest(op, variant.words, variant.group_class.name if variant.group_class else None)
     try:
         return _Builder(variant, nest).kernel()
     except NotPolynomial as error:
-        raise SpecInvalid([Problem(variant.op.semantics.assignment.at, "semantics-index", str(error))]) from None
+        raise SpecInvalid([Problem(op.semantics.assignment.at, "semantics-index", str(error))]) from None
+
+
+def kernel(variant: Variant) -> Kernel:
+    """The view of a variant. Raises SpecInvalid where there is no kernel."""
+    return _kernel(variant.op, _Identified(variant.name, variant))

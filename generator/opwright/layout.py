@@ -6,21 +6,22 @@ fits is left alone, so templates decide how a module looks. Text inside triple q
 
 from __future__ import annotations
 
-import io
 import itertools
 import re
-import tokenize
 from collections.abc import Iterator
 
 WIDTH = 120
 _OPENING, _CLOSING = "([{", ")]}"
 _CLAUSE = re.compile(r" (?=(?:for|if|and|or) )")
+# Comments and strings, so that no quote inside one opens another.
+_TEXTS = re.compile(r"""#.*|(?P<triple>\"{3}(?:\\[\s\S]|[^\\])*?\"{3})|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""")
 
 
 def broken(text: str) -> Iterator[tuple[int, str]]:
     """The lines of the module with the long ones broken, each with the number of the line that it was."""
-    protected = set(_inside_triple_quotes(text))
-    for number, line in enumerate(text.split("\n"), start=1):
+    lines = text.split("\n")
+    protected = set(_inside_triple_quotes(text) if max(map(len, lines)) > WIDTH else ())
+    for number, line in enumerate(lines, start=1):
         if len(line) <= WIDTH or number in protected or line.lstrip().startswith("#"):
             yield number, line
         else:
@@ -34,9 +35,10 @@ def tidy(text: str) -> str:
 
 
 def _inside_triple_quotes(text: str) -> Iterator[int]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.STRING and token.start[0] != token.end[0]:
-            yield from range(token.start[0], token.end[0] + 1)
+    for found in _TEXTS.finditer(text):
+        if found["triple"] and "\n" in found["triple"]:
+            first = text.count("\n", 0, found.start()) + 1
+            yield from range(first, first + found["triple"].count("\n") + 1)
 
 
 def _broken(text: str, indent: int) -> list[str]:

@@ -136,8 +136,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
 def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
     """The root of one YAML text, or None and the problems that say why not."""
     try:
-        _refuse_hostile(text, name)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _composed(text, name)
     except SpecInvalid as invalid:
         problems.extend(invalid.problems)
         return None
@@ -160,9 +159,20 @@ def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
     return result
 
 
-def _refuse_hostile(text: str, name: str) -> None:
+def _composed(text: str, name: str) -> yaml.Node | None:
+    """The nodes of a text, by libyaml where PyYAML has it. What that refuses is told in PyYAML's own words."""
+    try:
+        loader = yaml.CSafeLoader
+        _refuse_hostile(text, name, loader)
+        return yaml.compose(text, Loader=loader)
+    except (AttributeError, yaml.YAMLError):
+        _refuse_hostile(text, name, yaml.SafeLoader)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _refuse_hostile(text: str, name: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
     depth = 0
-    for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
+    for count, event in enumerate(yaml.parse(text, Loader=loader)):
         start = event.start_mark
         mark = Mark(name, start.line + 1, start.column + 1) if start else Mark(name)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from . import expr
 from .expr import Read
+from .kept import kept
 from .model import SPATIAL_AXES, GroupClass, Op, Tensor
 from .plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
@@ -214,6 +215,12 @@ class Expansion:
         return number > 0
 
 
+@kept
+def expansion(op: Op, group: str | None) -> Expansion:
+    """The expansion of an operation in one of its classes."""
+    return Expansion(op, next((found for found in op.classes if found.name == group), None))
+
+
 def _product(factors: Sequence[Poly]) -> Poly:
     total = ONE
     for factor in factors:
@@ -321,7 +328,7 @@ class _Derivation:
     def __init__(self, op: Op, layouts: Mapping[str, str], group_class: GroupClass | None) -> None:
         self.op = op
         self.mark: Mark = op.semantics.assignment.at
-        self.expansion = Expansion(op, group_class)
+        self.expansion = expansion(op, group_class.name if group_class else None)
         self.ones = self.expansion.ones
         self.extents = {letter: extent for letter, extent in self.expansion.extents.items() if letter not in self.ones}
         self.layouts = layouts

@@ -8,7 +8,6 @@ The normal form is evaluated here, in the words of its relation: tap k joins `bi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,30 +16,23 @@ import numpy.typing as npt
 
 from . import expr
 from .bounds import index_of
+from .draw import arguments, legal
 from .expr import Inexact, Read
 from .interpret import compute, integers
-from .judging import NUMPY, Array, Judgement, each, judge, shape_of
-from .model import Attribute, NormalForm, Op
-from .plan import symbol_kinds, symbol_of, tensor_ways
+from .judging import Array, Judgement, each
+from .kept import kept
+from .model import NormalForm, Op
+from .plan import tensor_ways
 
 Call = tuple[list[Array | None], dict[str, object], Judgement]
-Column = dict[str, int]
 Reals = npt.NDArray[np.float64]
 
-SEED = 20240229
-COLUMNS = 10  # legal settings of one spatial axis that calls are combined from
-CALLS = 18  # calls that are compared, a third for each number of axes
-TRIES = 600  # draws before a spec is given up
-MOST = 3000  # the product of all sizes of a call: what keeps a check of six operations below half a second
-
-_checked: dict[int, tuple[Op, str | None]] = {}
 
 
+@kept
 def agrees(op: Op) -> str | None:
     """None where the normal form equals the semantics, or is not there; else how they differ."""
-    if id(op) not in _checked:
-        _checked[id(op)] = (op, _compare(op, op.normal_form) if op.normal_form else None)
-    return _checked[id(op)][1]
+    return _compare(op, op.normal_form) if op.normal_form else None
 
 
 def _compare(op: Op, form: NormalForm) -> str | None:
@@ -61,99 +53,15 @@ def _compare(op: Op, form: NormalForm) -> str | None:
     return None if compared else f"no legal call of {op.op} was found on which to compare its normal form"
 
 
+def calls(op: Op) -> Iterator[Call]:
+    """Legal calls with small integers, the same ones every time, over every number of axes."""
+    for setting, inputs, judgement in legal(op):
+        yield inputs, arguments(op, setting).values, judgement
+
+
 def _described(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> str:
     given = [f"{t.name} {list(a.shape)}" for t, a in zip(op.inputs, inputs, strict=True) if a is not None]
     return ", ".join([*given, *(f"{name}={value}" for name, value in attributes.items())])
-
-
-# The calls.
-
-
-def calls(op: Op) -> Iterator[Call]:
-    """Legal calls with small integers, the same ones every time, over every number of axes."""
-    draw = _Draw(op)
-    columns = list(draw.columns())
-    ranks = range(op.spatial_rank.min, op.spatial_rank.max + 1)
-    made = 0
-    for _ in range(TRIES if columns or not draw.vectors else 0):
-        rank = ranks[made % len(ranks)]
-        chosen = [columns[draw.rng.integers(len(columns))] for _ in range(rank)]
-        call = draw.call(draw.scalars(), chosen)
-        if call is not None:
-            made += 1
-            yield call
-        if made == CALLS:
-            return
-
-
-class _Draw:
-    """Draws calls from a spec's declarations; those that its judge refuses, or that are too big, are None."""
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-        self.rng = np.random.default_rng(SEED)
-        self.numbers = [a for a in op.attributes if a.type in ("s64", "s64[]") and not a.shape_of]
-        kinds = symbol_kinds(op)
-        self.vectors = [dim.symbol for dim in op.dims.values() if kinds[dim.symbol].vector]
-        self.sizes = [dim.symbol for dim in op.dims.values() if not kinds[dim.symbol].vector]
-
-    def small(self, attribute: Attribute) -> int:
-        """A value near the least legal one; often the default, where there is one."""
-        if attribute.default is not None and self.rng.random() < 0.3:
-            return int(attribute.default)
-        return (attribute.min or 0) + int(self.rng.integers(3))
-
-    def scalars(self) -> Column:
-        """Values that are no vectors; sizes are multiples of every number, so that they divide by groups."""
-        found = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64"}
-        unit = max(1, math.prod(found.values()))
-        return found | {symbol: unit * int(self.rng.integers(1, 3)) for symbol in self.sizes}
-
-    def columns(self) -> Iterator[Column]:
-        """Values for one spatial axis with which a call is legal."""
-        ones = dict.fromkeys([*self.sizes, *(symbol_of(a) for a in self.numbers if a.type == "s64")], 1)
-        made = 0
-        for _ in range(TRIES if self.vectors else 0):
-            column = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64[]"}
-            column |= {symbol: int(self.rng.integers(1, 5)) for symbol in self.vectors}
-            if self.call(ones, [column]) is not None:
-                made += 1
-                yield column
-            if made == COLUMNS:
-                return
-
-    def call(self, scalars: Column, columns: Sequence[Column]) -> Call | None:
-        op, rng = self.op, self.rng
-        vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in (columns[0] if columns else ())}
-        symbols: dict[str, Any] = {**scalars, **vectors}
-        if math.prod(entry for size in (*self.sizes, *self.vectors) for entry in each(symbols[size])) > MOST:
-            return None
-        words: dict[str, str] = {}
-        for name in op.layout_attributes:
-            allowed = op.attribute(name).values or ()
-            words[name] = allowed[rng.integers(len(allowed))].value
-        attributes: dict[str, object] = {**words, **{a.name or "": symbols[symbol_of(a)] for a in self.numbers}}
-        arrays: dict[str, Array] = {}
-        for tensor in op.tensors:
-            stated = op.stated_by(tensor)
-            if (tensor in op.outputs and not stated) or (tensor.optional and rng.random() < 0.5):
-                continue
-            names = list(tensor_ways(tensor))
-            way = {tensor.name: names[rng.integers(len(names))]}
-            try:
-                shape = shape_of(op, tensor, way, words, symbols)
-            except Inexact:
-                return None
-            if not stated:
-                arrays[tensor.name] = rng.integers(-3, 4, shape).astype(NUMPY[op.dtypes[0][tensor.name]])
-            elif isinstance(giver := stated[-1], Attribute):
-                attributes[giver.name or ""] = list(shape)
-            else:
-                arrays[giver.name] = np.array(shape, NUMPY[op.dtypes[0][giver.name]])
-        inputs = [arrays.get(tensor.name) for tensor in op.inputs]
-        judgement = judge(op, inputs, attributes)
-        cells = math.prod(judgement.shape or ())
-        return (inputs, attributes, judgement) if judgement.accepted and cells <= MOST else None
 
 
 # The normal form.

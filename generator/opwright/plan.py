@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 from . import expr
 from .expr import Binary, Expr, Name
+from .kept import kept
 from .model import Attribute, Constraint, Dim, Let, Op, Tensor
 from .schema import Located
 from .source import Problem, SpecInvalid
@@ -84,7 +84,7 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
     return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
 
 
-@lru_cache(maxsize=64)
+@kept
 def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
     kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
@@ -160,7 +160,7 @@ def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool)
     return Bind(tensor, tuple(ways), stated), learned
 
 
-@lru_cache(maxsize=64)
+@kept
 def plan(op: Op) -> tuple[Step, ...]:
     """The steps of a call, or SpecInvalid naming what can never become known."""
     kinds = symbol_kinds(op)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .expr import INT64_MAX, Binary, Expr, Name, Number, Unary
+from .kept import kept
 
 MAX_TERMS = 100
+REMEMBERED = 2**14  # results of arithmetic that are kept: variants and both sides of a review share nearly all of it
 
 Monomial = tuple[tuple[str, int], ...]
+Terms = tuple[tuple[Monomial, int], ...]
 
 
 class NotPolynomial(ValueError):  # noqa: N818  # named for what it says
@@ -24,14 +28,14 @@ class NotPolynomial(ValueError):  # noqa: N818  # named for what it says
 class Poly:
     """A sum of integer multiples of monomials, in canonical order; equal polynomials compare equal."""
 
-    terms: tuple[tuple[Monomial, int], ...] = ()
+    terms: Terms = ()
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Poly:
-        kept = sorted(term for term in terms.items() if term[1])
-        if len(kept) > MAX_TERMS or (kept and max(abs(factor) for _, factor in kept) > INT64_MAX):
+        left = [term for term in terms.items() if term[1]]
+        if len(left) > MAX_TERMS or any(not -INT64_MAX <= factor <= INT64_MAX for _, factor in left):
             raise NotPolynomial(f"multiplied out it has more than {MAX_TERMS} terms, or a factor beyond 64 bits")
-        return Poly(tuple(kept))
+        return Poly(tuple(sorted(left) if len(left) > 1 else left))
 
     @staticmethod
     def number(value: int) -> Poly:
@@ -56,14 +60,7 @@ class Poly:
         return self + -other
 
     def __mul__(self, other: Poly) -> Poly:
-        if self == ONE or other == ONE:
-            return other if self == ONE else self
-        terms: dict[Monomial, int] = {}
-        for left, a in self.terms:
-            for right, b in other.terms:
-                product = _multiply(left, right)
-                terms[product] = terms.get(product, 0) + a * b
-        return Poly.of(terms)
+        return _times(self.terms, other.terms)
 
     def __truediv__(self, other: Poly) -> Poly:
         if len(other.terms) != 1:
@@ -103,6 +100,17 @@ ZERO = Poly()
 ONE = Poly.number(1)
 
 
+@lru_cache(REMEMBERED)
+def _times(ours: Terms, theirs: Terms) -> Poly:
+    terms: dict[Monomial, int] = {}
+    for left, a in ours:
+        for right, b in theirs:
+            product = _multiply(left, right)
+            terms[product] = terms.get(product, 0) + a * b
+    return Poly.of(terms)
+
+
+@lru_cache(REMEMBERED)
 def _multiply(left: Monomial, right: Monomial) -> Monomial:
     powers = dict(left)
     for name, power in right:
@@ -110,6 +118,7 @@ def _multiply(left: Monomial, right: Monomial) -> Monomial:
     return tuple(sorted((name, power) for name, power in powers.items() if power))
 
 
+@kept
 def polynomial(tree: Expr) -> Poly:
     """The polynomial that an expression is; NotPolynomial where it is none."""
     if isinstance(tree, Number) and isinstance(tree.value, int):
@@ -137,7 +146,7 @@ class Affine:
 
     @staticmethod
     def of(coefficients: Mapping[str, Poly], offset: Poly = ZERO) -> Affine:
-        return Affine(tuple((letter, c) for letter, c in coefficients.items() if c != ZERO), offset)
+        return Affine(tuple([(letter, c) for letter, c in coefficients.items() if c.terms]), offset)
 
     @staticmethod
     def letter(name: str) -> Affine:

@@ -7,10 +7,11 @@ floor of a quotient become calls of helpers that the generated code carries.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from . import expr
 from .expr import ARITHMETIC, COMPARISONS, Binary, Call, Expr, Name, Number, Read, Unary
-from .poly import ONE, ZERO, Affine, Monomial, NotPolynomial, Poly
+from .poly import ONE, REMEMBERED, ZERO, Affine, Monomial, NotPolynomial, Poly
 
 _LEVEL = {
     "or": 1,
@@ -147,7 +148,8 @@ def quotient_name(quotient: Quotient) -> str:
     return f"{quotient[0]}_per_{quotient[1]}"
 
 
-def split_monomial(monomial: Monomial) -> tuple[list[str], list[Quotient]]:
+@lru_cache(REMEMBERED)
+def split_monomial(monomial: Monomial) -> tuple[tuple[str, ...], tuple[Quotient, ...]]:
     """A product as plain symbols and quotients; each divisor goes below the last symbol that is still free."""
     above = [name for name, power in monomial for _ in range(power) if power > 0]
     below = [name for name, power in monomial for _ in range(-power) if power < 0]
@@ -158,9 +160,10 @@ def split_monomial(monomial: Monomial) -> tuple[list[str], list[Quotient]]:
         candidates = [name for name in above if "_" not in name] or above
         above.remove(candidates[-1])
         quotients.append((candidates[-1], divisor))
-    return above, quotients
+    return tuple(above), tuple(quotients)
 
 
+@lru_cache(REMEMBERED)
 def c_monomial(monomial: Monomial, factor: int) -> str:
     """One product; quotients go by their names."""
     above, quotients = split_monomial(monomial)
@@ -179,10 +182,12 @@ def _sum(parts: list[tuple[int, str]]) -> str:
     return ("-" if sign < 0 else "") + text + "".join(f" {'-' if s < 0 else '+'} {t}" for s, t in parts[1:])
 
 
+@lru_cache(REMEMBERED)
 def c_poly(poly: Poly) -> str:
     return _sum([(1 if factor > 0 else -1, c_monomial(monomial, abs(factor))) for monomial, factor in poly.terms])
 
 
+@lru_cache(REMEMBERED)
 def c_affine(value: Affine) -> str:
     """`i * S - PB`, letters in their order, then the offset."""
     parts = []

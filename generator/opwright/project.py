@@ -12,6 +12,7 @@ from pathlib import Path
 GENERATOR = Path(__file__).resolve().parent
 CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
+PACKAGE = "opwright_kernels"  # the import name of the generated package
 # Files of spec/ that are no specs: what was released, and what a review lets pass.
 RECORDS = ("LOCK.yaml", "waivers.yaml")
 
@@ -50,7 +51,7 @@ def find(spec: Path | None = None, templates: Path | None = None, output: Path |
         templates=(
             templates or (base / "templates" if (base / "templates").is_dir() else CARRIED / "templates")
         ).resolve(),
-        output=(output or base / "generated" / "opwright_kernels").resolve(),
+        output=(output or base / "generated" / PACKAGE).resolve(),
     )
 
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from . import expr
+from .entries import Entries
 from .kernel import SizeField, vector_axes
 from .model import Attribute, Op, Tensor
 from .plan import symbol_kinds, symbol_of, tensor_ways
@@ -72,6 +73,23 @@ def unit_head(op: Op, row: Mapping[str, str], sizes: Sequence[SizeField]) -> lis
     lines += ["", *_spatial(op, sizes)]
     lines += ["", *_guarantees(op, sizes)]
     lines += ["", *_numerics(op, row)]
+    return lines
+
+
+def entries_head(op: Op, e: Entries) -> list[str]:
+    """The head of a file of fast kernels: how a call becomes a problem of the engine."""
+    solved = {"y": "the small tensor", "x": "the big tensor", "w": "the weights"}[e.solve]
+    isas = joined([isa.name for isa in e.isas])
+    lines = [f"{op.op}, {e.dtype}: the fast kernels, one text for {isas}.", ""]
+    lines += wrapped(
+        f"What is computed stands at the head of c/{op.function}_{e.dtype}.c; sums are made in f32, in an order of the "
+        "engine's own, and rounded once. Here a call becomes a problem in normal form, solved for "
+        f"{solved}: engine/problem.h says what its members mean, engine/solves.h what solves it."
+    )
+    lines += ["", *wrapped(
+        "Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one "
+        "combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers."
+    )]  # fmt: skip
     return lines
 
 

@@ -2,7 +2,7 @@
 
 In: an operation, or a whole library. Out: an equal tree of stand-ins and the set of the paths that were read of it,
 such as `attributes.strides.min`. What was not read cannot have moved what was made meanwhile; the reverse does not
-hold, for a field may be read and decide nothing.
+hold, for a field may be read and decide nothing. What several readers share is remembered by kept.py.
 
 A path that ends in `.at` stands for the place in the file. The path of a list or a mapping itself (`attributes`)
 stands for which entries it has, and in which order. The stand-ins are of subclasses of the model's classes and take
@@ -36,7 +36,8 @@ def _standin(value: Any, path: str, reads: set[str]) -> Any:
     if dataclasses.is_dataclass(value) and (isinstance(value, Node) or not path):
         cls: type = type(value)
         made: Any = object.__new__(_recording(cls))
-        inner = {name: _standin(entry, _join(path, name), reads) for name, entry in vars(value).items()}
+        names = [field.name for field in dataclasses.fields(value)]
+        inner = {name: _standin(getattr(value, name), _join(path, name), reads) for name in names}
         made.__dict__.update(inner, _path=path, _reads=reads)
         return made
     if isinstance(value, dict):
@@ -64,7 +65,17 @@ def _recording(cls: type) -> type:
             plain(self, "_reads").add(_join(plain(self, "_path"), name))
         return value
 
-    return type(cls.__name__, (cls,), {"__getattribute__": get, "__doc__": cls.__doc__})
+    return type(cls.__name__, (cls,), {"__getattribute__": get, "__doc__": cls.__doc__, "_plain": cls})
+
+
+def plain(cls: type) -> type:
+    """The class of the model that a stand-in's class stands for; any other class itself."""
+    found: type = vars(cls).get("_plain", cls)
+    return found
+
+
+class Prose(str):
+    """A text of a view that stands in comments and docstrings only: where it changes, no token of code does."""
 
 
 class _Entries(dict[str, Any]):

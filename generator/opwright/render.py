@@ -17,32 +17,36 @@ from typing import Any
 import jinja2
 
 from . import hashing, layout, prose, reference, wrapper
+from .entries import Entries, entries, fast_isas
+from .kept import kept
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
-from .nest import Nest, derive
 from .project import CARRIED
-from .variants import ISAS, expand, row_name
+from .recording import Prose
+from .variants import ISAS, PORTABLE, expand, row_name
 
 RUNTIME = "python/runtime"
+ENGINE = "c/engine"
 
 
 @dataclass(frozen=True)
 class Head:
     """What stands at the top of a generated file."""
 
-    file: str
-    semantic_hash: str = ""
-    prose: tuple[str, ...] = ()
+    file: Prose
+    semantic_hash: Prose | None = None
+    prose: tuple[Prose, ...] = ()
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The C side of one operation."""
+    """The C side of one operation: its reference kernels, and the entries of its fast ones."""
 
     op: Op
     sizes_type: str
     sizes: tuple[SizeField, ...]
     kernels: tuple[Kernel, ...]
+    entries: tuple[Entries, ...]
     dtypes: tuple[str, ...]
 
 
@@ -92,8 +96,8 @@ def code(text: str) -> str:
     return f"`{clean}`" if clean else ""
 
 
-def environment(templates: Path) -> jinja2.Environment:
-    env = jinja2.Environment(
+def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environment) -> jinja2.Environment:
+    env = kind(
         loader=jinja2.FileSystemLoader(templates),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -113,17 +117,13 @@ def environment(templates: Path) -> jinja2.Environment:
     return env
 
 
+@kept
 def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
-    nests: dict[tuple[str, ...], Nest] = {}  # dtypes share the nest of a layout and a class
-    kernels = []
-    for variant in expand(op):
-        key = (*variant.words, variant.group_class.name or "" if variant.group_class else "")
-        if key not in nests:
-            nests[key] = derive(op, variant.layouts, variant.group_class)
-        kernels.append(kernel(variant, nests[key]))
+    kernels = tuple(kernel(variant) for variant in expand(op) if variant.isa == PORTABLE)
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
-    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), tuple(kernels), dtypes)
+    fast = tuple(found for row in op.dtypes if (found := entries(op, row)) is not None)
+    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, fast, dtypes)
 
 
 @dataclass(frozen=True)
@@ -147,60 +147,61 @@ def render(
     library: Library,
     templates: Path,
     spec_folder: str,
-    view: Callable[[Op], Unit] = unit,
     env: jinja2.Environment | None = None,
 ) -> dict[str, str]:
-    """Every file of the generated package but the manifest.
-
-    `view` makes the view of an operation's kernels; `env` spares who renders often to read the templates anew.
-    """
+    """Every file of the generated package but the manifest; `env` spares who renders often to read templates anew."""
     env = env or environment(templates)
-    files = outputs(library, templates, spec_folder, view)
+    files = outputs(library, templates, spec_folder)
     return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
 
 
-def outputs(
-    library: Library, templates: Path, spec_folder: str, view: Callable[[Op], Unit] = unit
-) -> dict[str, Output]:
-    """The same, nothing rendered yet: a view is made when the first file asks for it."""
+def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
+    """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
     ops = library.ops
-    units = [functools.cache(functools.partial(view, op)) for op in ops]
-    wrappers = [functools.cache(functools.partial(wrapper.wrapper, op)) for op in ops]
-    head = Head(spec_folder)
+    head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
         "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(ops), "exports": _exports(ops)}
     )
-    files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [make() for make in wrappers]))
+    files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [wrapper.wrapper(op) for op in ops]))
     for path in sorted((templates / RUNTIME).glob("*.py")):
         files[path.name] = Output(f"{RUNTIME}/{path.name}", functools.partial(_copied, path))
+    files["_isa.py"] = Output("python/isa.py.j2", lambda: {"head": head, "isas": ISAS})
+    for path in sorted((templates / ENGINE).iterdir()):
+        folder = "include" if path.name.startswith("opwright_") else ENGINE
+        files[f"{folder}/{path.name}"] = Output(f"{ENGINE}/{path.name}", functools.partial(_copied, path))
     files["include/opwright_kernels.h"] = Output(
-        "c/kernels.h.j2", lambda: {"head": head, "units": [make() for make in units]}
+        "c/kernels.h.j2", lambda: {"head": head, "units": [unit(op) for op in ops]}
     )
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
-    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
-    for op, made, wrapped in zip(ops, units, wrappers):
-        files |= _of_op(op, made, wrapped, library)
+    isas = [isa.name for isa in ISAS]
+    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": isas})
+    for op in ops:
+        files |= _of_op(op, library)
     files["PROVENANCE.json"] = Output("", lambda: {"text": _json({op.function: wrapper.provenance(op) for op in ops})})
     return files
 
 
-def _of_op(
-    op: Op, made: Callable[[], Unit], wrapped: Callable[[], wrapper.Wrapper], library: Library
-) -> dict[str, Output]:
+def _of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
-    head = Head(op.at.file)
+    head = Head(Prose(op.at.file))
 
     def module() -> dict[str, Any]:
-        return {"head": head, "w": wrapped(), "unit": made(), "docstring": prose.docstring(op)}
+        docstring = Prose(prose.docstring(op))
+        return {"head": head, "w": wrapper.wrapper(op), "unit": unit(op), "docstring": docstring}
 
     def page() -> dict[str, Any]:
-        return {"head": head, "page": reference.page(op, wrapped(), made().kernels, library.pages)}
+        return {"head": head, "page": reference.page(op, wrapper.wrapper(op), unit(op).kernels, library.pages)}
 
     def kernels(row: dict[str, str]) -> dict[str, Any]:
-        lines = tuple(map(c_comment_line, prose.unit_head(op, row, made().sizes)))
-        semantic = Head(op.at.file, hashing.semantic_hash(op), lines)
-        return {"head": semantic, "kernels": [k for k in made().kernels if k.variant.row is row]}
+        lines = tuple(Prose(c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
+        semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
+        return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
+
+    def fast(dtype: str) -> dict[str, Any]:
+        found = next(e for e in unit(op).entries if e.dtype == dtype)
+        lines = tuple(Prose(c_comment_line(line)) for line in prose.entries_head(op, found))
+        return {"head": Head(head.file, Prose(hashing.semantic_hash(op)), lines), "e": found}
 
     files = {
         f"_{op.function}.py": Output("python/op.py.j2", module),
@@ -208,6 +209,9 @@ def _of_op(
     }
     for row in op.dtypes:
         files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
+        if fast_isas(op, row):
+            path = f"c/entries/{op.function}_{row_name(op, row)}.c"
+            files[path] = Output("c/entries.c.j2", functools.partial(fast, row_name(op, row)))
     return files
 
 
@@ -283,28 +287,25 @@ def numbered(path: str, text: str) -> list[tuple[int, str]]:
 def manifest(files: dict[str, str], library: Library, templates: Path, generator: Path) -> str:
     """MANIFEST.json: what each output is made of, and its own hash."""
     owner: dict[str, Op] = {}
+    variants: dict[str, list[str]] = {}
     for op in library.ops:
-        names = [
-            f"_{op.function}.py",
-            f"docs/{op.function}.md",
-            *(f"c/{op.function}_{row_name(op, row)}.c" for row in op.dtypes),
-        ]
-        owner |= dict.fromkeys(names, op)
+        owner |= {f"_{op.function}.py": op, f"docs/{op.function}.md": op}
+        for variant in expand(op):
+            path = f"c/{'entries/' if variant.isa.fast else ''}{op.function}_{variant.dtype}.c"
+            owner[path] = op
+            variants.setdefault(path, []).append(variant.name)
     outputs = {}
     for path, text in sorted(files.items()):
         found = owner.get(path)
-        variants = []
-        if found is not None and path.startswith("c/"):
-            dtype = path.removeprefix(f"c/{found.function}_").removesuffix(".c")
-            variants = [variant.name for variant in expand(found) if variant.dtype == dtype]
-        outputs[path] = {"op": found.op if found else None, "variants": variants, "sha256": hashing.text_hash(text)}
+        sha = hashing.text_hash(text)
+        outputs[path] = {"op": found.op if found else None, "variants": variants.get(path, []), "sha256": sha}
     ops = {
         op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
         for op in library.ops
     }
     whole = {
         "ops": ops,
-        "templates": hashing.folder_hash(templates, (".j2", ".py")),
+        "templates": hashing.folder_hash(templates, (".j2", ".py", ".c", ".h")),
         "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
         "outputs": outputs,
     }

@@ -2,6 +2,9 @@
 
 In: an operation. Out: its variants in a fixed order. Names follow docs/naming of the C functions:
 `<op>_<dtypes>_<layout words>_<group class>_<isa>`; a part that an operation does not have is left out.
+
+Kernels of the portable instruction set are loop nests made from the semantics. Those of every other one are fast: the
+engine, compiled for it, behind an entry made from the normal form.
 """
 
 from __future__ import annotations
@@ -11,7 +14,45 @@ from dataclasses import dataclass
 
 from .model import GroupClass, Op
 
-ISAS = ("portable",)
+
+@dataclass(frozen=True)
+class Isa:
+    """An instruction set: the CPU features it needs (in Linux's words), the flags of compilers, its dtype rows."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+    @property
+    def fast(self) -> bool:
+        return bool(self.dtypes)
+
+    def serves(self, op: Op, row: dict[str, str]) -> bool:
+        """Whether it has kernels for a dtype row: fast ones are made from a normal form and add in f32."""
+        if not self.fast:
+            return True
+        return op.normal_form is not None and row["accumulate"] == "f32" and row_name(op, row) in self.dtypes
+
+
+# All that -march=x86-64-v3 and -v4 let a compiler use.
+_V3 = (
+    *("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"),
+    *("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
+)
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+_V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
+_FAST = ("f32", "bf16", "f16")
+
+# From the least demanding to the best. A row of NEON would need nothing but `-march=armv8-a`: the engine has its
+# vectors of four already.
+ISAS = (
+    Isa("portable"),
+    Isa("avx2", _V3, ("-march=x86-64-v3",), _FAST),
+    Isa("avx512", _V4, _V4_FLAGS, _FAST),
+    Isa("avx512_bf16", (*_V4, "avx512_bf16"), (*_V4_FLAGS, "-mavx512bf16"), ("bf16",)),
+)
+PORTABLE = ISAS[0]
 
 
 @dataclass(frozen=True)
@@ -22,7 +63,7 @@ class Variant:
     row: dict[str, str]
     layouts: dict[str, str]
     group_class: GroupClass | None
-    isa: str
+    isa: Isa
 
     @property
     def dtype(self) -> str:
@@ -37,7 +78,7 @@ class Variant:
     @property
     def name(self) -> str:
         group = (self.group_class.name or "",) if self.group_class else ()
-        return "_".join((self.op.function, self.dtype, *(word.lower() for word in self.words), *group, self.isa))
+        return "_".join((self.op.function, self.dtype, *(word.lower() for word in self.words), *group, self.isa.name))
 
 
 def row_name(op: Op, row: dict[str, str]) -> str:
@@ -59,4 +100,5 @@ def expand(op: Op) -> tuple[Variant, ...]:
     return tuple(
         Variant(op, row, layouts, group_class, isa)
         for row, layouts, group_class, isa in itertools.product(op.dtypes, layout_choices(op), classes, ISAS)
+        if isa.serves(op, row)
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import bounds, expr
+from .kept import kept
 from .kernel import uses_absent
 from .model import Attribute, Let, Op, Tensor
 from .nest import ABSENT
@@ -278,6 +279,7 @@ class _Writer:
         )
 
 
+@kept
 def wrapper(op: Op) -> Wrapper:
     """The view of an operation's Python module."""
     writer = _Writer(op)
@@ -340,15 +342,20 @@ def _terms(op: Op, writer: _Writer) -> str:
 
 
 def _named(op: Op) -> dict[str, str]:
-    """What people call each symbol: the role of a size, the name of an attribute, the sentence of a value."""
+    """What each symbol is called: the role of a size, the name of an attribute, a value by its own symbol."""
     named = {dim.symbol: role for role, dim in op.dims.items()}
     named |= {symbol_of(a): a.name or "" for a in op.attributes if a.type != "string" and not a.shape_of}
-    named |= {symbol: let.summary or symbol for symbol, let in op.lets.items() if symbol not in named}
-    return named
+    return named | {symbol: symbol for symbol in op.lets if symbol not in named}
+
+
+def _summaries(op: Op) -> dict[str, str]:
+    """The sentences by which people know values that have no other name; prose, so it stands in no module."""
+    named = _named(op)
+    return {symbol: let.summary for symbol, let in op.lets.items() if let.summary and named[symbol] == symbol}
 
 
 def provenance(op: Op) -> dict[str, dict[str, str]]:
-    """Where the spec says what: rule to file:line, and named value to file:line."""
+    """Where the spec says what, rule and named value to file:line; and what it says of named values."""
 
     def place(mark: Mark) -> str:
         return f"{mark.file}:{mark.line}"
@@ -376,4 +383,4 @@ def provenance(op: Op) -> dict[str, dict[str, str]]:
     values |= {symbol_of(a): place(a.at) for a in op.attributes}
     values |= {symbol: place(let.at) for symbol, let in op.lets.items()}
     values["classes"] = place(op.at.key("classes"))
-    return {"rules": dict(sorted(rules.items())), "values": dict(sorted(values.items()))}
+    return {"rules": rules, "values": values, "summaries": _summaries(op)}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import opwright_kernels as ok
 import pytest
-from support.compilers import SOURCES, STRICT, compile_with, every_compiler
+from support.compilers import ENTRIES, SOURCES, STRICT, compile_with, engine_names, every_compiler
 from support.generated import PACKAGE
 
 # ConvTranspose of [1, 2] with [1, 10, 100], stride 2, once as a whole and once in three parts.
@@ -64,28 +64,56 @@ def test_every_kernel_compiles_without_a_warning(source: Path, compiler: str) ->
 
 
 @every_compiler
-@pytest.mark.parametrize("header", ["opwright_kernels.h", "opwright_numeric.h"])
+@pytest.mark.parametrize("source", ENTRIES, ids=lambda path: path.stem)
+def test_every_entry_compiles_without_a_warning(source: Path, compiler: str) -> None:
+    names = engine_names("avx2", source.stem.rpartition("_")[2])
+    compile_with(compiler, "-std=c11", *STRICT, *names, "-fsyntax-only", source)
+
+
+@every_compiler
+@pytest.mark.parametrize("header", ["opwright_kernels.h", "opwright_numeric.h", "opwright_team.h"])
 def test_every_header_stands_alone(tmp_path: Path, header: str, compiler: str) -> None:
     source = tmp_path / "only.c"
     source.write_text(f"#include <{header}>\n#include <{header}>\nint here;\n")
     compile_with(compiler, "-std=c11", *STRICT, "-fsyntax-only", source)
 
 
+def variants(*, fast: bool) -> list[str]:
+    return sorted(variant.name for variant in ok.variants() if (variant.isa != "portable") == fast)
+
+
 def test_the_header_declares_the_variants_and_no_other_function() -> None:
-    declared = re.findall(r"^\w[\w ]*?(\w+)\($", (PACKAGE / "include" / "opwright_kernels.h").read_text(), re.MULTILINE)
-    assert sorted(declared) == sorted(variant.name for variant in ok.variants())
+    text = (PACKAGE / "include" / "opwright_kernels.h").read_text()
+    declared = re.findall(r"^\w[\w ]*?(\w+)\($", text, re.MULTILINE)
+    assert sorted(name for name in declared if not name.startswith("opwright_")) == variants(fast=False)
+    fast = re.findall(r"^opwright_\w+ (\w+);$", text, re.MULTILINE)
+    assert sorted(fast) == sorted(name + end for name in variants(fast=True) for end in ("", "_scratch"))
+
+
+def exported(objects: list[Path]) -> list[str]:
+    command = ["nm", "-g", "--defined-only", *objects]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return sorted(line.split()[2] for line in listed.stdout.splitlines() if len(line.split()) == 3)
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
 def test_the_objects_export_the_variants_and_no_other_symbol(tmp_path: Path) -> None:
     for source in SOURCES:
         compile_with("gcc", "-std=c11", "-O0", "-c", source, "-o", tmp_path / f"{source.stem}.o")
-    objects = sorted(tmp_path.glob("*.o"))
-    listed = subprocess.run(
-        ["nm", "-g", "--defined-only", *objects], capture_output=True, text=True, timeout=60, check=True
-    )
-    exported = [line.split()[2] for line in listed.stdout.splitlines() if len(line.split()) == 3]
-    assert sorted(exported) == sorted(variant.name for variant in ok.variants())
+    assert exported(sorted(tmp_path.glob("*.o"))) == variants(fast=False)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "avx512_bf16"])
+def test_the_entries_export_the_variants_of_their_instruction_set(tmp_path: Path, isa: str) -> None:
+    wanted = [v.name for v in ok.variants() if v.isa == isa]
+    for source in ENTRIES:
+        dtype = source.stem.rpartition("_")[2]
+        if any(v.isa == isa and v.dtype == dtype for v in ok.variants()):
+            names = engine_names(isa, dtype)
+            compile_with("gcc", "-std=c11", "-O0", *names, "-c", source, "-o", tmp_path / f"{source.stem}.o")
+    found = exported(sorted(tmp_path.glob("*.o")))
+    assert found == sorted(name + end for name in wanted for end in ("", "_scratch"))
 
 
 def test_the_names_say_what_the_variants_are() -> None:

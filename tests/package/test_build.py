@@ -43,7 +43,7 @@ def make_unit(folder, body="FACTOR * x", factor=2, name="demo", flags=("-O1", "-
         f'#include "factor.h"\nint32_t twice(int32_t x);\nint32_t twice(int32_t x) {{ return {body}; }}\n'
     )
     (folder / "thrice.c").write_text("#include <stdint.h>\nint32_t thrice(int32_t x) { return 3 * x; }\n")
-    return _build.Unit(name, CDEF, (folder / "twice.c", folder / "thrice.c"), include, flags)
+    return _build.Unit(name, CDEF, (folder / "twice.c", folder / "thrice.c"), (include,), flags)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def in_child(folder, package="opwright_kernels", **environment):
     program = (
         f"from pathlib import Path; from {package} import _build;"
         f"f = Path({str(folder)!r});"
-        f"u = _build.Unit('demo', {CDEF!r}, (f / 'twice.c', f / 'thrice.c'), f / 'include',"
+        f"u = _build.Unit('demo', {CDEF!r}, (f / 'twice.c', f / 'thrice.c'), (f / 'include',),"
         " ('-O1', '-std=c11', '-Wall', '-Werror'));"
         "print(_build.load(u).lib.twice(21))"
     )

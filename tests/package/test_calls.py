@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -209,12 +210,23 @@ def test_an_empty_batch_gives_an_empty_output_and_no_channels_give_the_bias() ->
 # Threads
 
 
-@pytest.mark.usefixtures("_threads_as_they_were")
+@pytest.fixture(params=["portable", ""], ids=["portable", "best"])
+def _isa_of_the_call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Reference kernels, then the best that this CPU has."""
+    with monkeypatch.context() as patched:
+        patched.setenv("OPWRIGHT_ISA", request.param)
+        _operation.forget()
+        yield
+    _operation.forget()
+
+
+@pytest.mark.usefixtures("_threads_as_they_were", "_isa_of_the_call")
 def test_a_call_uses_the_threads_of_its_argument_else_of_the_program_else_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    asked, team = [], _operation._team.team
     monkeypatch.setattr(_operation._threads, "run", lambda kernel, parts: (asked.append(parts), kernel(0, 1)))
+    monkeypatch.setattr(_operation._team, "team", lambda workers: (asked.append(workers), team(workers))[1])
     monkeypatch.setattr(_operation, "SERIAL_TERMS", 0)
     monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "3")
     results = [call()]

@@ -6,7 +6,7 @@ from opwright_kernels import _isa
 
 @pytest.fixture
 def rows(monkeypatch):
-    """A table with a row that this CPU has, above one that no CPU has, and nothing remembered."""
+    """A table with rows that this CPU has, and one that no CPU has, and nothing remembered."""
     table = (
         _isa.Isa("portable", frozenset(), ()),
         _isa.Isa("wide", frozenset({"fma"}), ("-mfma",)),
@@ -15,35 +15,44 @@ def rows(monkeypatch):
     monkeypatch.setattr(_isa, "ISAS", table)
     monkeypatch.setattr(_isa, "cpu_flags", lambda: frozenset({"fma", "sse2"}))
     monkeypatch.delenv("OPWRIGHT_ISA", raising=False)
-    _isa.selected.cache_clear()
+    _isa.allowed.cache_clear()
     yield table
-    _isa.selected.cache_clear()
+    _isa.allowed.cache_clear()
 
 
 def test_portable_needs_nothing():
     assert _isa.ISAS[0] == _isa.Isa("portable", frozenset(), ())
 
 
-def test_the_best_that_the_cpu_has_is_selected(rows):
-    assert _isa.selected() is rows[1]
+def test_the_rows_stand_from_the_least_demanding_to_the_best():
+    for less, more in zip(_isa.ISAS, _isa.ISAS[1:]):
+        assert less.needs < more.needs
+
+
+def test_the_best_that_the_cpu_has_comes_first(rows):
+    assert _isa.usable(rows) == [rows[1], rows[0]]
+    assert _isa.usable(rows[:1]) == [rows[0]]
+    assert _isa.why_not(rows[1]) == ""
+    assert _isa.why_not(rows[2]) == "this CPU lacks not-a-feature"
 
 
 @pytest.mark.parametrize(("cap", "chosen"), [("portable", 0), ("wider", 1), ("", 1)])
 def test_the_environment_caps_the_choice_and_demands_nothing(rows, monkeypatch, cap, chosen):
     monkeypatch.setenv("OPWRIGHT_ISA", cap)
-    assert _isa.selected() is rows[chosen]
+    assert _isa.usable(rows)[0] is rows[chosen]
+    assert _isa.why_not(rows[1]) == ("OPWRIGHT_ISA is portable" if cap == "portable" else "")
 
 
 def test_the_environment_is_read_once(rows, monkeypatch):
-    assert _isa.selected() is rows[1]
+    assert _isa.usable(rows)[0] is rows[1]
     monkeypatch.setenv("OPWRIGHT_ISA", "portable")
-    assert _isa.selected() is rows[1]
+    assert _isa.usable(rows)[0] is rows[1]
 
 
 def test_an_unknown_instruction_set_is_refused_with_the_valid_names(rows, monkeypatch):
     monkeypatch.setenv("OPWRIGHT_ISA", "avx1024")
     with pytest.raises(ValueError, match="OPWRIGHT_ISA is 'avx1024', expected one of: portable, wide, wider"):
-        _isa.selected()
+        _isa.allowed()
 
 
 def test_cpu_flags_are_words_and_read_once():

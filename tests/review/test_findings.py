@@ -57,6 +57,14 @@ def test_a_docs_only_edit_is_proven_docs_only(docs_only: Review):
     assert docs_only.impact.observed.kernels == frozenset()
 
 
+def test_the_sentence_of_a_named_value_reaches_pages_and_no_module():
+    shared = ("summary: the kernel's extent with its dilation", "summary: the extent of the dilated kernel")
+    found = reviewing.reviewed(SPECS, after(shared, file="_common.yaml"))
+    assert ids(found) == ["docs-summary-changed"]
+    assert found.impact.unpredicted == []
+    assert {path for path in found.impact.observed.files if not path.startswith("docs/")} == set()
+
+
 def test_an_edit_of_a_shared_entry_is_one_finding_of_all_operations_that_share_it():
     found = reviewing.reviewed(SPECS, after(SAME_LOWER, file="_common.yaml"))
     assert ids(found) == ["padding-rule-changed"]

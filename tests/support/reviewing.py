@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, ClassVar
+from typing import Any
 from unittest import mock
 
 from opwright import load, render
-from opwright.model import Op
 from opwright.project import find
 from opwright.review import findings, impact
 from opwright.review.findings import Review, review
@@ -66,11 +64,11 @@ def remembered() -> Iterator[None]:
 
 @functools.cache
 def _remembering() -> list[tuple[Any, str, Any]]:
-    decode, check, complete, view = load.decode, load.check_op, load._complete, render.unit
+    decode, check, complete, carried = load.decode, load.check_op, load._complete, impact.Carried
     texts: _Latest = _Latest()
     right: _Latest = _Latest()
     completed: _Latest = _Latest()
-    views: _Latest = _Latest()
+    bases: _Latest = _Latest()
 
     def remembered_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
         own = load.Problems()
@@ -96,45 +94,19 @@ def _remembering() -> list[tuple[Any, str, Any]]:
             if not own:
                 right.keep(key, op)
 
-    def remembered_unit(op: Op) -> render.Unit:
-        if type(op) is not Op:  # a stand-in that records what is read
-            return view(op)
-        key = repr(exact(op))
-        made = views.get(key) or views.keep(key, view(op))
-        return dataclasses.replace(made, op=op, kernels=tuple(impact._rebound(kernel, op) for kernel in made.kernels))
-
-    class Renderer(impact.Renderer):
-        """One whose recorded views and rendered bases outlive a review."""
-
-        recorded: ClassVar[dict[str, Any]] = {}
-        bases: ClassVar[dict[str, impact.Output]] = {}
-
-        def record(self, op: Op) -> None:
-            key = repr(exact(op))
-            if key not in self.recorded:
-                super().record(op)
-                self.recorded[key] = self.units[-1]
-            else:
-                self.units.append(self.recorded[key])
-
-        def rendered(self, op: Op | None, pages: Any, unit: Any = None) -> impact.Output:
-            key = repr((exact(op), exact(dict(pages)), unit is None))
-            self.made.update(self.bases)
-            made = super().rendered(op, pages, unit)
-            if repr(exact(op)) in self.recorded:
-                self.bases[key] = made
-            return made
+    def remembered_carried(op: Any, pages: Any, *others: Any) -> impact.Carried:
+        key = repr((exact(op), exact(dict(pages))))
+        return bases.get(key) or bases.keep(key, carried(op, pages, *others))
 
     return [
         (load, "decode", remembered_decode),
         (load, "_complete", remembered_complete),
         (load, "check_op", remembered_check),
         (findings, "plain", functools.lru_cache(64)(findings.plain)),
-        (impact, "Renderer", Renderer),
+        (impact, "Carried", remembered_carried),
+        (impact, "watching", functools.cache(impact.watching)),
         (impact, "tokens", functools.lru_cache(1024)(impact.tokens)),
-        (render, "unit", remembered_unit),
         (render, "tidy", functools.lru_cache(1024)(render.tidy)),
-        (render, "environment", functools.cache(render.environment)),
     ]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from ..load import load
@@ -36,14 +35,8 @@ class UnknownOperationError(UsageError):
     """A page whose operation has no spec; the message says what to do."""
 
 
-def add(command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the command and its options."""
-    made = command(
-        "audit",
-        run,
-        "Compare published pages of operations with their specs, field by field.",
-        "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell",
-    )
+def arguments(made: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     made.add_argument(
         "pages", metavar="PAGE", nargs="+", type=Path, help="scraped text, reStructuredText, Markdown or HTML"
     )

@@ -1,4 +1,4 @@
-"""Reads a call that is written as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`.
+"""Reads and writes a call as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`.
 
 In: text from anywhere. Out: a `CallText` of plain values, or a UsageError that says where it stops to make sense. The
 text is parsed, never evaluated; whether the names exist is not asked.
@@ -29,6 +29,16 @@ class TensorText:
     dtype: str
     shape: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return f"{self.dtype}{_said(list(self.shape))}"
+
+
+def _said(value: Value) -> str:
+    """A value as the text of a call has it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
 
 @dataclass(frozen=True)
 class CallText:
@@ -37,6 +47,11 @@ class CallText:
     function: str
     tensors: dict[str, TensorText] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The call as `parse` takes it."""
+        tensors = [f"{name} {tensor}" for name, tensor in self.tensors.items()]
+        return f"{self.function}({', '.join([*tensors, *(f'{n}={_said(v)}' for n, v in self.values.items())])})"
 
     def add(self, name: str, given: TensorText | Value) -> None:
         if name in self.tensors or name in self.values:

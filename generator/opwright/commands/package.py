@@ -16,21 +16,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..model import snake_case
-from ..project import COMMAND, Project
+from ..project import COMMAND, PACKAGE, Project
 from ..refusal import Failed, UsageError
 from ..show import say
 from ..source import suggestion
 
-NAME = "opwright_kernels"
 TENSOR_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "s32": "int32", "f64": "float64"}
 
 
 def kernels(project: Project) -> Any:
     """The generated package: the one that Python finds, else the project's."""
     try:
-        return importlib.import_module(NAME)
+        return importlib.import_module(PACKAGE)
     except ModuleNotFoundError as error:
-        if error.name != NAME:
+        if error.name != PACKAGE:
             raise
     if not (project.output / "__init__.py").is_file():
         raise UsageError(f"there is no generated package in {project.output}; make it with: {COMMAND}")

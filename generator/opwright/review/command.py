@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import sys
 
 from rich.console import Console
 
+from ..commands import call_text
 from ..project import Project
 from ..refusal import UsageError
 from ..show import say, table
 from ..source import suggestion
 from ..write import replace
 from .findings import review
-from .report import FORMATS, explained
+from .report import FORMATS, explained, inert
 from .rules import RULES, SEVERITIES
-from .sides import SideInvalid, folder, sides
+from .sides import Side, SideInvalid, folder, sides
+from .values import measured
 from .waivers import locked, read_lock
+from .witness import called, witnessed
 
 OK, FINDINGS, INVALID, UNPREDICTED = 0, 1, 3, 5
 LOCK = "LOCK.yaml"
@@ -37,6 +41,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on", choices=SEVERITIES[:3], default="error", help="exit with 1 from this severity on (default: error)"
     )
     parser.add_argument("--with-code", action="store_true", help="show the C that changes, the same hunks once")
+    parser.add_argument("--no-witness", action="store_true", help="search no calls on which the sides differ")
+    parser.add_argument(
+        "--no-run", action="store_true", help="build and run nothing: tell what the specs make of such a call"
+    )
+    parser.add_argument(
+        "--with-values", action="store_true", help="run the old and the new kernels whose code changes, and compare"
+    )
+    parser.add_argument(
+        "--call", metavar="CALL", help="tell what either side does with one call, written as for `explain`, and no more"
+    )
     parser.add_argument("--rules", action="store_true", help="list the rules")
     parser.add_argument("--explain", metavar="RULE", help="tell all about one rule")
     parser.add_argument("--update-lock", action="store_true", help="write new revisions into spec/LOCK.yaml")
@@ -57,7 +71,13 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         return _lock(project, out)
     try:
         base, head = sides(project, options.sides)
+        if options.call:
+            return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
+        if options.with_values:
+            found = measured(project, found)
+        if not options.no_witness:
+            found = witnessed(project, found, run=not options.no_run)
     except SideInvalid as invalid:
         for problem in invalid.problems:
             print(problem, file=sys.stderr)
@@ -67,6 +87,14 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
     if found.impact.unpredicted:
         return UNPREDICTED
     return FINDINGS if found.failing(options.fail_on) else OK
+
+
+def _call(project: Project, base: Side, head: Side, options: argparse.Namespace) -> int:
+    """Run one call on both sides; 1 where they do not do the same."""
+    told = called(project, base, head, call_text.parse(options.call))
+    json_text = json.dumps(told.as_json(), indent=2)
+    sys.stdout.write((json_text if options.format == "json" else "\n".join(map(inert, told.lines()))) + "\n")
+    return OK if told.same else FINDINGS
 
 
 def _lock(project: Project, out: Console) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -25,6 +25,10 @@ from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
 from .sides import Side
 from .waivers import Waivers, expired, read_lock, read_waivers
+
+if TYPE_CHECKING:
+    from .values import Value
+    from .witness import Witness
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Finding:
     moved: Moved
     fingerprint: str
     reproduce: str
-    witness: str = ""
+    edits: tuple[Edit, ...] = ()
+    witness: Witness | None = None
     waived: str = ""
 
     @property
@@ -64,6 +69,8 @@ class Review:
     head: str
     findings: tuple[Finding, ...]
     impact: Impact
+    libraries: tuple[Library, Library]
+    values: Mapping[str, Value] | None = None
 
     def failing(self, threshold: str) -> list[Finding]:
         """The findings at a threshold or above it."""
@@ -85,7 +92,7 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
     found.sort(key=lambda f: (SEVERITIES.index(f.severity), f.ops, f.rule.id, f.path))
-    return Review(base.name, head.name, tuple(found), effect)
+    return Review(base.name, head.name, tuple(found), effect, (before, after))
 
 
 def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:
@@ -140,7 +147,8 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
 
 def plain(text: str) -> Any:
     """YAML as maps, lists and texts: what is left when spacing, comments and the way of writing are taken away."""
-    return yaml.load(text, Loader=yaml.BaseLoader)  # the text has been loaded, which bounded it
+    # The text has been loaded, which bounded it; libyaml is ten times as fast.
+    return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 
 def _lines(old: str, new: str) -> list[tuple[str, str]]:
@@ -186,7 +194,8 @@ def _gathered(edits: Sequence[Edit], effect: Impact, waivers: Waivers, reproduce
         for number in numbers:
             total |= effect.predicted.get(number, Moved())
         ops = tuple(dict.fromkeys(edits[number].op for number in numbers if edits[number].op))
-        found.append(_finding(RULES[first.rule], ops, first, total, waivers, reproduce))
+        finding = _finding(RULES[first.rule], ops, first, total, waivers, reproduce)
+        found.append(replace(finding, edits=tuple(edits[number] for number in numbers)))
     return found
 
 

@@ -4,25 +4,34 @@ In: two libraries and the edits between them. Out: which files and kernels each 
 Files are compared by tokens: C without comments, Python without docstrings and comments, pages as they are; the
 provenance and the manifest are records of the rest and not compared. Both sides are rendered by today's generator.
 
-The prediction carries the base over, one edit at a time. Which fields a kernel's view depends on is recorded while
-the base's view is made, so it holds for any set of templates: where no field that was read has changed, the old
-kernels are predicted to stand, untouched. The proof renders HEAD from scratch and shares nothing with that.
+The prediction knows two things, both noted while BASE was rendered, for every output alike (footprint.py): which fields
+of the spec were read for it, view and template, and which attributes its template took of its view. An output of which
+no field that was read has changed is predicted to stand, and nothing more is asked. For any other the edit is made, the
+view alone is made anew, and the values that the template took of it are compared, those apart that stand in comments
+and docstrings (the class Prose). So what is read and decides nothing, such as a formula that is written otherwise and
+comes out the same, moves nothing. No template runs on an edited spec and no text is looked at. What a rule declares of
+kernels bounds that: an edit that is predicted to do more is an error.
+
+The proof renders HEAD from scratch and compares texts. It shares no view with the prediction, whose last view is of
+BASE with all edits made. It fails where a rule or an edit is wrong, where a field reaches an output past its stand-in,
+where a template prints what it has not taken as an attribute, and where a text that passes for Prose reaches a token.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from .. import render
-from ..kernel import Kernel
+from ..footprint import Taken, Watching, footprint, taken, watching
 from ..model import Library, Op, Page
 from ..project import Project
-from ..recording import Field, fields, record
+from ..recording import fields, record
 from ..variants import expand
 from .compare import Edit
 from .rules import KERNELS, RULES
@@ -31,14 +40,8 @@ from .tree import exact
 UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Output:
-    """What an operation is rendered to: the text of each file, and of each kernel."""
-
-    files: Mapping[str, str]
-    kernels: Mapping[str, str]
+_FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^KERNEL\((\w+), (\w+)\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -90,68 +93,127 @@ def _python(text: str) -> str:
     return ast.dump(tree)
 
 
-def kernels_of(text: str) -> Iterator[tuple[str, str]]:
-    """The kernels in a C file, each with its text."""
-    starts = [*_KERNEL.finditer(text)]
-    ends = [*(start.start() for start in starts[1:]), len(text)]
-    return ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+def kernels_of(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of an entry."""
+    entries: dict[str, str] = {}
+    if op is None:
+        return
+    for path, text in files.items():
+        if path.startswith("c/entries/"):
+            entries |= _entries(text)
+        elif path.startswith(f"c/{op.function}_"):
+            starts = [*_KERNEL.finditer(text)]
+            ends = [*(start.start() for start in starts[1:]), len(text)]
+            yield from ((start[1], text[start.start() : end]) for start, end in zip(starts, ends, strict=True))
+    for variant in expand(op):
+        if variant.isa.fast:
+            yield variant.name, entries[variant.name.removesuffix(f"_{variant.isa.name}")]
 
 
-def seen(fields: Mapping[str, Field], path: str) -> object:
-    """What reading a path tells: the value of a field, or of what holds fields which ones, in their order."""
-    if path in fields:
-        return exact(fields[path].value)
-    return tuple(dict.fromkeys(p[len(path) + 1 :].partition(".")[0] for p in fields if p.startswith(f"{path}.")))
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    """Each entry of a file: the problem that it makes of a call, and the macro that makes a kernel of that."""
+    forms = {found[1]: found[0] for found in _FORM.finditer(text)}
+    macro = text[text.index("#define KERNEL(") : text.index("\nKERNEL(")]
+    return ((found[1], forms[found[2]] + macro) for found in _ENTRY.finditer(text))
 
 
-class Renderer:
-    """Renders operations one by one and remembers."""
-
-    def __init__(self, project: Project) -> None:
-        self.templates: Path = project.templates
-        self.folder = project.spec.relative_to(project.root).as_posix()
-        self.units: list[tuple[Op, set[str], render.Unit]] = []
-        self.made: dict[str, Output] = {}
-        self.env = render.environment(project.templates)
-
-    def record(self, op: Op) -> None:
-        """Make the view of an operation's kernels and remember what it read."""
-        standin, read = record(op)
-        self.units.append((op, read, render.unit(standin)))
-
-    def reused(self, op: Op) -> render.Unit | None:
-        """The recorded view of an operation's kernels, where all that it read is the same."""
-        now = fields(op)
-        for base, read, unit in self.units:
-            was = fields(base)
-            if base.op == op.op and all(seen(was, path) == seen(now, path) for path in read):
-                return dataclasses.replace(unit, op=op, kernels=tuple(_rebound(k, op) for k in unit.kernels))
-        return None
-
-    def predicted(self, op: Op | None, pages: Mapping[str, Page]) -> Output:
-        """What an operation is rendered to, kernels that must be as recorded not made again."""
-        unit = self.reused(op) if op is not None else None
-        return self.rendered(op, pages, unit)
-
-    def rendered(self, op: Op | None, pages: Mapping[str, Page], unit: render.Unit | None = None) -> Output:
-        """An operation's files; without a unit, made from nothing that was recorded."""
-        if op is None:
-            return Output({}, {})
-        key = repr((exact(op), exact(dict(pages)), unit is None))
-        if key not in self.made:
-            view = render.unit if unit is None else lambda _: unit
-            texts = render.render(Library((op,), dict(pages)), self.templates, self.folder, view, self.env)
-            files = {path: text for path, text in texts.items() if path not in UNCOMPARED}
-            bodies = [kernels_of(text) for path, text in files.items() if path.endswith(".c")]
-            self.made[key] = Output(files, {name: body for found in bodies for name, body in found})
-        return self.made[key]
+def seen(root: Library) -> Mapping[str, object]:
+    """What reading each path tells: the value of a field, or of what holds fields which ones, in their order."""
+    told: dict[str, Any] = {}
+    for path, found in fields(root).items():
+        told[path] = exact(found.value)
+        while "." in path:
+            path, _, name = path.rpartition(".")
+            told.setdefault(path, {})[name] = None
+    return {path: tuple(value) if isinstance(value, dict) else value for path, value in told.items()}
 
 
-def _rebound(kernel: Kernel, op: Op) -> Kernel:
-    """A kernel's view as one of another operation that says the same to it; rows are told by identity."""
-    old = kernel.variant
-    row = next(new for row, new in zip(old.op.dtypes, op.dtypes, strict=True) if row is old.row)
-    return dataclasses.replace(kernel, variant=dataclasses.replace(old, op=op, row=row))
+class Piece:
+    """What stands for the tokens of one file, made when it is asked for."""
+
+    def __init__(self, make: Callable[[], Taken]) -> None:
+        self.make = make
+
+    @functools.cached_property
+    def taken(self) -> Taken:
+        return self.make()
+
+
+Pieces = Mapping[str, Piece]
+
+
+class Carried:
+    """One operation of BASE, rendered with its reads noted, and carried over from edit to edit."""
+
+    def __init__(self, op: Op | None, pages: Mapping[str, Page], project: Project, environment: Watching) -> None:
+        self.project, self.pages = project, dict(pages)
+        base = self.library(op)
+        standin, reads = record(base)
+        outputs = self.outputs(standin)
+        self.made = {path: footprint(path, output, reads, environment) for path, output in outputs.items()}
+        self.seen = seen(base)
+        take = functools.partial(self.taken, kernels=_kernels(op))
+        self.pieces = {path: Piece(functools.partial(take, path, made.view)) for path, made in self.made.items()}
+
+    def library(self, op: Op | None) -> Library:
+        return Library((op,) if op else (), self.pages)
+
+    def outputs(self, library: Library) -> dict[str, render.Output]:
+        """The outputs that are compared; none for an operation that is not there. A file that is copied stays."""
+        folder = self.project.spec.relative_to(self.project.root).as_posix()
+        outputs = render.outputs(library, self.project.templates, folder) if library.ops else {}
+        copied = {path for path, output in outputs.items() if output.template and not output.template.endswith(".j2")}
+        return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
+
+    def taken(self, path: str, view: Mapping[str, Any], kernels: frozenset[str]) -> Taken:
+        known = self.made.get(path)
+        return taken(path, view, known.attributes if known else {}, kernels)
+
+    def anew(self, path: str, output: render.Output, kernels: frozenset[str]) -> Taken:
+        return self.taken(path, output.view(), kernels)
+
+    def edited(self, op: Op | None) -> Pieces:
+        """The pieces of an edited operation: those of BASE where no field that was read for them has changed."""
+        library, names = self.library(op), _kernels(op)
+        now = seen(library)
+        changed = {path for path in {*self.seen, *now} if self.seen.get(path) != now.get(path)}
+        return {
+            path: self.pieces[path]
+            if path in self.made and not self.made[path].reads & changed
+            else Piece(functools.partial(self.anew, path, output, names))
+            for path, output in self.outputs(library).items()
+        }
+
+    def texts(self) -> dict[str, str]:
+        return {path: made.text for path, made in self.made.items()}
+
+
+def _kernels(op: Op | None) -> frozenset[str]:
+    return frozenset(variant.name for variant in expand(op)) if op else frozenset()
+
+
+def foreseen(old: Pieces, new: Pieces) -> Moved:
+    """What is predicted to differ between two states of an operation."""
+    both = old.keys() & new.keys()
+    differ = {path for path in both if old[path] is not new[path] and old[path].taken != new[path].taken}
+    files = differ | (old.keys() ^ new.keys())
+    was, now = ({k: v for p in files if p in side and p.endswith(".c") for k, v in side[p].taken.kernels.items()}
+                for side in (old, new))  # fmt: skip
+    return _moved(files, was, now, lambda one, two: one != two)
+
+
+def observed(olds: Op | None, old: Mapping[str, str], news: Op | None, new: Mapping[str, str]) -> Moved:
+    """What differs between the texts of two sides."""
+    files = {path for path in {*old, *new} if _differ(path, old.get(path), new.get(path))}
+    was, now = dict(kernels_of(olds, old)), dict(kernels_of(news, new))
+    return _moved(files, was, now, functools.partial(_differ, ".c"))
+
+
+def _moved(
+    files: Iterable[str], was: Mapping[str, Any], now: Mapping[str, Any], differ: Callable[[Any, Any], bool]
+) -> Moved:
+    kernels = frozenset(name for name in was.keys() & now.keys() if differ(was[name], now[name]))
+    return Moved(frozenset(files), kernels, frozenset(now.keys() - was.keys()), frozenset(was.keys() - now.keys()))
 
 
 def _differ(path: str, old: str | None, new: str | None) -> bool:
@@ -160,20 +222,10 @@ def _differ(path: str, old: str | None, new: str | None) -> bool:
     return tokens(path, old) != tokens(path, new)
 
 
-def moved(old: Output, new: Output) -> Moved:
-    """What differs between two outputs."""
-    return Moved(
-        frozenset(p for p in {*old.files, *new.files} if _differ(p, old.files.get(p), new.files.get(p))),
-        frozenset(k for k in old.kernels if k in new.kernels and _differ(".c", old.kernels[k], new.kernels[k])),
-        frozenset(new.kernels.keys() - old.kernels.keys()),
-        frozenset(old.kernels.keys() - new.kernels.keys()),
-    )
-
-
 def impact(project: Project, before: Library, after: Library, edits: Sequence[Edit]) -> Impact:
     """Predict the effect of every edit, then render both sides and hold the two against each other."""
     result = Impact()
-    renderer = Renderer(project)
+    environment = watching(project.templates)
     olds, news = ({op.op: op for op in library.ops} for library in (before, after))
     by_op: dict[str, list[int]] = {}
     for number, edit in enumerate(edits):
@@ -183,53 +235,54 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
             continue
         first = edits[numbers[0]]
         old = olds.get(first.was if first.rule == "op-renamed" and first.now == name else name)
-        _of_op(result, renderer, edits, numbers, (old, news.get(name)), (before.pages, after.pages))
+        carried = Carried(old, before.pages, project, environment)
+        _of_op(result, carried, edits, numbers, (old, news.get(name)), environment)
     result.kernels = sum(len(expand(op)) for op in before.ops)
     return result
 
 
 def _of_op(
     result: Impact,
-    renderer: Renderer,
+    carried: Carried,
     edits: Sequence[Edit],
     numbers: Sequence[int],
     ops: tuple[Op | None, Op | None],
-    pages: tuple[Mapping[str, Page], Mapping[str, Page]],
+    environment: Watching,
 ) -> None:
     """One operation: its edits made one after the other, then the proof."""
-    old, new = ops
-    if old is not None:
-        renderer.record(old)
-    base = renderer.predicted(old, pages[0])
-    state, output, waiting = old, base, []
+    state, new = ops
+    pieces: Pieces = carried.pieces
+    waiting = []
     for number in numbers:
         waiting.append(number)
         try:
             state = edits[number].make(state)
-            now = renderer.predicted(state, pages[0])
+            now = carried.edited(state)
+            step = foreseen(pieces, now)
         except Exception:  # an operation between two edits need not make sense; the next edit may mend it
             continue
-        step = moved(output, now)
         for part in waiting:
             result.predicted[part] = step
         _declared(result, edits, waiting, step)
-        output, waiting = now, []
-    head = renderer.rendered(new, pages[0])
-    foreseen, proof = moved(base, output), moved(base, head)
-    name = new.op if new else old.op if old else ""
+        pieces, waiting = now, []
+    base = carried.texts()
+    outputs = carried.outputs(carried.library(new))
+    head = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
+    prediction, proof = foreseen(carried.pieces, pieces), observed(ops[0], base, new, head)
+    name = new.op if new else edits[numbers[0]].op
     if exact(state) != exact(new):
         result.unpredicted.append(f"{name}: the findings do not account for the whole difference")
     for said, found in (("files", "files"), ("kernels", "kernels"), ("new kernels", "added"), ("kernels", "removed")):
-        predicted, observed = getattr(foreseen, found), getattr(proof, found)
+        predicted, seen_ = getattr(prediction, found), getattr(proof, found)
         for sentence, names in (
-            ("changed unpredicted", observed - predicted),
-            ("predicted, unchanged", predicted - observed),
+            ("changed unpredicted", seen_ - predicted),
+            ("predicted, unchanged", predicted - seen_),
         ):
             if names:
                 result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
     result.observed |= proof
     for ours, theirs in zip(result.texts, (base, head), strict=True):
-        ours.update(theirs.files)
+        ours.update(theirs)
 
 
 def _declared(result: Impact, edits: Sequence[Edit], numbers: Sequence[int], step: Moved) -> None:

@@ -10,13 +10,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
 from ..render import code, markdown
 from ..source import Mark
+from . import values
 from .findings import Finding, Review
 from .rules import RULES, SEVERITIES, Rule
+from .witness import SCHEMA as WITNESS_SCHEMA
 
 SCHEMA_VERSION = 1
 LISTED = 8  # kernels that are named; the rest is counted
@@ -24,7 +27,7 @@ GITHUB = {"error": "error", "warning": "warning", "notice": "notice", "info": "n
 SARIF = {"error": "error", "warning": "warning", "notice": "note", "info": "none"}
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Spec text on a terminal, which must not obey it."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -45,12 +48,18 @@ def kernels(finding: Finding, review: Review) -> str:
         parts.append(f"{len(moved.kernels)} of {review.impact.kernels} change: {_some(moved.kernels)}")
     parts += [f"{len(names)} {word}: {_some(names)}" for word, names in
               (("added", moved.added), ("removed", moved.removed)) if names]  # fmt: skip
+    parts += filter(None, [values.summary(review, finding)])
     return "; ".join(parts) or f"none of {review.impact.kernels} changes"
 
 
 def _some(names: frozenset[str]) -> str:
     shown = sorted(names)[:2]
     return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
+
+
+def _witness(finding: Finding) -> list[str]:
+    first, *rest = finding.witness.lines() if finding.witness else [""]
+    return [f"witness: {first}", *(f"         {line}" for line in rest)] if first else []
 
 
 def _files(finding: Finding) -> str:
@@ -82,10 +91,10 @@ def text(review: Review, with_code: bool = False) -> str:
             f"why: {finding.waived or finding.rule.reason}",
             f"kernels: {kernels(finding, review)}" if finding.ops else "",
             f"files: {_files(finding)}" if finding.ops else "",
-            f"witness: {finding.witness}" if finding.witness else "",
+            *_witness(finding),
             f"fingerprint: {finding.fingerprint}   reproduce: {finding.reproduce}",
         ]
-        lines += [_inert(head.rstrip()), *(f"        {_inert(line)}" for line in about if line), ""]
+        lines += [inert(head.rstrip()), *(f"        {inert(line)}" for line in about if line), ""]
     lines += [difference for difference in code_changes(review) if with_code]
     return "\n".join([*lines, summary(review)]) + "\n"
 
@@ -109,7 +118,7 @@ def code_changes(review: Review) -> list[str]:
 
 
 def _lines(hunk: str) -> str:
-    return "\n".join(map(_inert, hunk.split("\n")))
+    return "\n".join(map(inert, hunk.split("\n")))
 
 
 def _place(mark: Mark | None) -> dict[str, Any] | None:
@@ -138,7 +147,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
             "added": sorted(moved.added),
             "removed": sorted(moved.removed),
         },
-        "witness": finding.witness or None,
+        "witness": finding.witness.as_json() if finding.witness else None,
         "reproduce": finding.reproduce,
         "fingerprint": finding.fingerprint,
         "waived": finding.waived or None,
@@ -154,6 +163,7 @@ def as_json(review: Review, with_code: bool = False) -> str:
         "predicted": not review.impact.unpredicted,
         "kernels": review.impact.kernels,
         "findings": [_finding(finding) for finding in review.findings],
+        "values": None if review.values is None else [asdict(value) for value in review.values.values()],
         "code": code_changes(review) if with_code else [],
     }
     return json.dumps(whole, indent=2) + "\n"
@@ -175,7 +185,7 @@ def as_markdown(review: Review, with_code: bool = False) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     for finding in review.findings:
         about = [f"- {markdown(finding.rule.reason)}", f"- kernels: {code(kernels(finding, review))}"]
-        about += [f"- witness: {code(finding.witness)}"] if finding.witness else []
+        about += [f"- {code(line)}" for line in _witness(finding)]
         about += [f"- fingerprint {code(finding.fingerprint)}; again with {code(finding.reproduce)}"]
         title = markdown(f"{finding.rule.id}: {finding.path}")
         lines += ["", f"<details><summary>{title}</summary>", "", *about, "", "</details>"]
@@ -200,7 +210,7 @@ def as_github(review: Review, with_code: bool = False) -> str:
             continue
         at = finding.new or finding.old or Mark("spec")
         where = f"file={value(at.file)},line={at.line},col={at.column},title={value(finding.rule.id)}"
-        said = f"{_change(finding)}\n{finding.rule.reason}"
+        said = "\n".join([_change(finding), finding.rule.reason, *_witness(finding)])
         lines.append(f"::{GITHUB[finding.severity]} {where}::{escaped(said)}")
     return "\n".join([*lines, summary(review)]) + "\n"
 
@@ -212,11 +222,11 @@ def as_junit(review: Review, with_code: bool = False) -> str:
         "testsuite", name="opwright diff", tests=str(len(review.findings)), failures=str(len(failing))
     )
     for finding in review.findings:
-        where = _inert(f"{finding.rule.id} {finding.path}")
+        where = inert(f"{finding.rule.id} {finding.path}")
         case = ElementTree.SubElement(suite, "testcase", classname=_ops(finding) or "specs", name=where)
         if finding in failing:
-            made = ElementTree.SubElement(case, "failure", message=_inert(_change(finding)), type=finding.rule.id)
-            made.text = f"{finding.place}\n{finding.rule.reason}"
+            made = ElementTree.SubElement(case, "failure", message=inert(_change(finding)), type=finding.rule.id)
+            made.text = "\n".join([finding.place, finding.rule.reason, *map(inert, _witness(finding))])
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode") + "\n"
 
@@ -231,7 +241,7 @@ def as_sarif(review: Review, with_code: bool = False) -> str:
         return {
             "ruleId": finding.rule.id,
             "level": SARIF[finding.severity],
-            "message": {"text": _inert(f"{_change(finding)}. {finding.rule.reason}")},
+            "message": {"text": inert(" ".join([f"{_change(finding)}. {finding.rule.reason}", *_witness(finding)]))},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}],
             "partialFingerprints": {"opwright/v1": finding.fingerprint},
             "suppressions": [{"kind": "external", "justification": finding.waived}] if finding.waived else [],
@@ -287,8 +297,9 @@ def schema() -> dict[str, Any]:
     finding = {
         "rule": {"enum": sorted(RULES)}, "severity": {"enum": list(SEVERITIES)}, "contract": word, "kernel": word,
         "record": maybe, "direction": word, "operations": words, "path": word, "was": word, "is": word,
-        "before": place, "after": place, "reason": word, "files": words, "kernels": kernel_lists, "witness": maybe,
-        "reproduce": word, "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"}, "waived": maybe,
+        "before": place, "after": place, "reason": word, "files": words, "kernels": kernel_lists,
+        "witness": WITNESS_SCHEMA, "reproduce": word, "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+        "waived": maybe,
     }  # fmt: skip
     findings = {
         "type": "array",
@@ -296,7 +307,8 @@ def schema() -> dict[str, Any]:
     }
     whole = {
         "version": {"const": SCHEMA_VERSION}, "base": word, "head": word, "predicted": {"type": "boolean"},
-        "kernels": {"type": "integer", "minimum": 0}, "findings": findings, "code": words,
+        "kernels": {"type": "integer", "minimum": 0}, "findings": findings,
+        "values": {"type": ["array", "null"], "items": values.SCHEMA}, "code": words,
     }  # fmt: skip
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -2,7 +2,8 @@
 
 In: a project and a path. Out: the templates, the functions of the generator and the fields of the specs that made it,
 each with the commit that last moved it. The file is made anew in memory, and watched: `marking.py` sees which line of
-which template printed what, `origins.py` which functions made the texts, `recording.py` which fields were read.
+which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read: the
+same record that `diff` predicts by.
 
 A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that it
 names: by a symbol or a name that stands in it, or because it holds their text. That is a reading of the line, not a
@@ -24,6 +25,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from .. import render
+from ..footprint import footprint, watching
 from ..load import load
 from ..model import Library
 from ..project import COMMAND, GENERATOR, Project
@@ -75,14 +77,12 @@ def why(project: Project, name: str) -> Why:
     library, reads = record(specs)
     outputs = _outputs(library, project)
     path = _path(file, project, outputs)
-    reads.clear()  # what decides which files there are; each of them reads it again
-    output = outputs[path]
-    view, origins = traced(output.view, texts=bool(line))
-    output = dataclasses.replace(output, view=lambda: view)
-    environment = render.environment(project.templates)
-    text = render.tidy(path, output.text(environment))
-    known = {path: field for path, field in fields(specs).items() if path in reads}
-    lines = marked(environment, path, output, text)
+    output, origins, environment = outputs[path], Origins(), watching(project.templates)
+    watched = dataclasses.replace(output, view=lambda: traced(output.view, origins, texts=bool(line)))
+    made = footprint(path, watched, reads, environment)
+    text = made.text
+    known = {path: field for path, field in fields(specs).items() if path in made.reads}
+    lines = marked(environment, path, dataclasses.replace(output, view=lambda: made.view), text)
     if not 0 <= line <= len(lines) or (digits == "0" and file != name):
         raise UsageError(f"{path} has no line {digits}, it has {len(lines)}")
     chosen = lines[line - 1 : line] if line else lines

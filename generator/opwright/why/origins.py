@@ -1,8 +1,9 @@
 """Which functions of the generator made a piece of text: noted while a view is made.
 
-In: a function that makes a view. Out: what it returns, the functions that render.py asked for it, and for each text
-the calls that made it, the outermost first. A text is made where a function returns it, alone or in a list, and where
-it becomes part of a node of a view. No module of the generator is known by name: whatever lies in its folder counts.
+In: a function that makes a view. Out: what it returns, and notes: the functions that render.py asked for it, and for
+each text the calls that made it, the outermost first. A text is made where a function returns it, alone or in a list,
+and where it becomes part of a node of a view. No module of the generator is known by name: whatever lies in its folder
+counts.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ..project import GENERATOR
 
 T = TypeVar("T")
 _HERE = str(GENERATOR)
-# Stand-ins of the model and this module are no makers.
-_APART = frozenset({str(GENERATOR / "recording.py"), __file__})
+# Stand-ins of the model, memories and this module are no makers.
+_APART = frozenset({str(GENERATOR / "recording.py"), str(GENERATOR / "kept.py"), __file__})
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,8 @@ class Origins:
                 makers[names] = chain
 
 
-def traced(make: Callable[[], T], texts: bool = True) -> tuple[T, Origins]:
-    """What `make` returns, and what was noted; without `texts` only what render.py asked for, which is faster."""
-    origins = Origins()
+def traced(make: Callable[[], T], origins: Origins, texts: bool = True) -> T:
+    """What `make` returns, with notes in `origins`; without `texts` only what render.py asked for, which is faster."""
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         code, caller = frame.f_code, _named(frame.f_back)
@@ -81,7 +81,7 @@ def traced(make: Callable[[], T], texts: bool = True) -> tuple[T, Origins]:
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        return make(), origins
+        return make()
     finally:
         sys.setprofile(before)
 
@@ -102,8 +102,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _named(frame: FrameType | None) -> FrameType | None:
-    """The function that a frame stands in, where that is a lambda or a comprehension."""
-    while frame is not None and frame.f_code.co_name[0] == "<" and frame.f_code.co_filename.startswith(_HERE):
+    """The function that a frame stands in, where that is a lambda or a comprehension, or a stand-in's own."""
+    while frame is not None and (
+        frame.f_code.co_filename in _APART
+        or (frame.f_code.co_name[0] == "<" and frame.f_code.co_filename.startswith(_HERE))
+    ):
         frame = frame.f_back
     return frame
 

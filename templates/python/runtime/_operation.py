@@ -11,13 +11,14 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import _build, _isa, _threads
+from . import _build, _isa, _scratch, _team, _threads
 from ._arrays import Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._errors import Refusal
 from ._rules import DTYPES, Resolution
@@ -32,6 +33,9 @@ API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
 # -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes
 # (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
+# Predictive commoning makes gcc spill the accumulators of a tile.
+FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-fno-predictive-commoning", "-ffp-contract=fast")
+C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 KEPT_PLANS = 512
 # Fewer terms than this are done by the calling thread: waking helpers costs about 10 us.
 SERIAL_TERMS = 2**16
@@ -54,6 +58,7 @@ class SizeField:
     name: str
     length: int
     neutral: int
+    c_type: str = "int64_t"
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,22 @@ class Plan:
     dtype: np.dtype[Any]
     inputs: tuple[tuple[int, str], ...]  # position among the call's inputs, C type of the pointer
     output: str
+    scratch: Callable[[int], int] | None  # bytes for a number of workers; None: a kernel that computes a part
+
+
+@cache
+def _engine(isa: _isa.Isa, label: str) -> _build.Unit:
+    """The object that all operations share, for one instruction set and dtype."""
+    folder = HERE / "c" / "engine"
+    names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
+    return _build.Unit(
+        f"opwright_engine_{label}_{isa.name}",
+        "",
+        tuple(path for path in sorted(folder.glob("*.c")) if path.name != "team.c"),
+        (HERE / "include", folder),
+        (*FAST_FLAGS, *isa.flags, *names),
+        probe='#include "lanes.h"\n',
+    )
 
 
 @dataclass(frozen=True)
@@ -92,14 +113,34 @@ class Operation:
     attributes: tuple[str, ...]
     defaults: Mapping[str, object]
     rows: tuple[tuple[str, Mapping[str, str]], ...]
-    layout_attributes: tuple[str, ...]
+    layouts: Mapping[str, tuple[str, ...]]
     classes: tuple[tuple[str, str], ...]
-    variants: tuple[VariantInfo, ...]
+    fast: tuple[str, ...]
     sizes: tuple[SizeField, ...]
     named: Mapping[str, str]
     arrangements: Mapping[str, tuple[str, ...]]
-    cdef: str
     resolve: Callable[..., Resolution]
+
+    @cached_property
+    def variants(self) -> tuple[VariantInfo, ...]:
+        """Every kernel, in the order of dtype row, layouts, group class and instruction set."""
+        classes: Sequence[str | None] = [name for name, _ in self.classes] or [None]
+        choices = [(label, list(product(*self.layouts.values())), self.isas(label)) for label, _ in self.rows]
+        return tuple(
+            VariantInfo(self.variant_name(label, words, group, isa.name), self.name, label, words, group, isa.name)
+            for label, every, isas in choices
+            for words in every
+            for group in classes
+            for isa in isas
+        )
+
+    def variant_name(self, label: str, words: Sequence[str], group_class: str | None, isa: str) -> str:
+        group = [group_class] if group_class else []
+        return "_".join([self.function, label, *map(str.lower, words), *group, isa])
+
+    def isas(self, label: str) -> tuple[_isa.Isa, ...]:
+        """The instruction sets that have kernels for a dtype row."""
+        return tuple(isa for isa in _isa.ISAS if not isa.fast or (label in self.fast and label in isa.dtypes))
 
     def spec(self, rule: str, argument: str) -> str:
         """Where a rule is stated: file:line of the spec, or a section of the API."""
@@ -155,27 +196,84 @@ class Operation:
         return result
 
     def kernel_name(self, resolution: Resolution, isa: str) -> str:
-        words = [resolution.words[name].lower() for name in self.layout_attributes]
-        group = [resolution.group_class] if resolution.group_class else []
-        return "_".join([self.function, self.rows[resolution.row][0], *words, *group, isa])
+        words = [resolution.words[name] for name in self.layouts]
+        return self.variant_name(self.rows[resolution.row][0], words, resolution.group_class, isa)
 
-    def unit(self, isa: _isa.Isa) -> _build.Unit:
-        """What is compiled for an instruction set."""
-        sources = tuple(HERE / "c" / f"{self.function}_{dtype}.c" for dtype, _ in self.rows)
+    def choice(self, label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+        """The instruction set for a dtype row, and why not each of the others."""
+        key = (self.function, label)
+        if key not in _choices:
+            _choices[key] = self._chosen(self.isas(label), label)
+        return _choices[key]
+
+    def _chosen(self, isas: Sequence[_isa.Isa], label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+        reasons = {isa.name: _isa.why_not(isa) for isa in isas}
+        usable = _isa.usable(isas)
+        for isa in usable:
+            reasons[isa.name] = _build.fit(self.unit(isa, label))
+            if not reasons[isa.name]:
+                break
+        else:  # nothing can be had: what loading the plainest says is what there is to say
+            isa = usable[-1]
+        better = {other.name: f"{isa.name} is better" for other in isas[: isas.index(isa)]}
+        reasons = {name: better.get(name) or reason for name, reason in reasons.items()}
+        others = {other.name: reasons.get(other.name) or f"it has no kernels for {label}" for other in _isa.ISAS}
+        del others[isa.name]
+        return isa, tuple(others.items())
+
+    def cdef(self, isa: _isa.Isa, labels: Sequence[str]) -> str:
+        """The C declarations of kernels."""
+        declared = [f"{m.c_type} {m.name}{f'[{m.length}]' if m.length else ''};" for m in self.sizes]
+        members = "".join(f"    {line}\n" for line in declared)
+        sizes = f"opwright_{self.function}_sizes"
+        lines = ["typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
+        lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n" + (_team.CDEF if isa.fast else ""))
+        for variant in self.variants:
+            if variant.isa == isa.name and variant.dtype in labels:
+                row = dict(self.rows)[variant.dtype]
+                data = [info for info in self.inputs if not info.states_shape]
+                pointers = [f"const {C_TYPES[row[info.parameter]]} *{info.name}" for info in data]
+                pointers += [f"{C_TYPES[row[self.output]]} *{self.output}", f"const {sizes} *sizes"]
+                head = f"void {variant.name}({', '.join(pointers)}"
+                if isa.fast:
+                    lines.append(f"{head}, const opwright_team *team, void *scratch);\n")
+                    lines.append(f"int64_t {variant.name}_scratch(const {sizes} *sizes, int64_t workers);\n")
+                else:
+                    lines.append(f"{head}, int64_t part, int64_t parts);\n")
+        return "".join(lines)
+
+    def unit(self, isa: _isa.Isa, label: str) -> _build.Unit:
+        """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together."""
+        include = HERE / "include"
+        if not isa.fast:
+            labels = [label for label, _ in self.rows]
+            sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
+            return _build.Unit(
+                f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels), sources, (include,), FLAGS
+            )
+        engine = _engine(isa, label)
         return _build.Unit(
-            f"opwright_{self.function}_{isa.name}", self.cdef, sources, HERE / "include", (*FLAGS, *isa.flags)
+            f"opwright_{self.function}_{label}_{isa.name}",
+            self.cdef(isa, [label]),
+            (HERE / "c" / "entries" / f"{self.function}_{label}.c",),
+            engine.include,
+            engine.flags,
+            needs=(engine,),
+            probe=engine.probe,
         )
 
-    def library(self, isa: _isa.Isa) -> _build.Library:
+    def library(self, isa: _isa.Isa, label: str) -> _build.Library:
         """The compiled kernels, built at first use."""
-        key = (self.function, isa.name)
+        key = (self.function, isa.name, label if isa.fast else "")
         if key not in _libraries:
-            _libraries[key] = _build.load(self.unit(isa))
+            _libraries[key] = _build.load(self.unit(isa, label))
         return _libraries[key]
 
     def plan(self, resolution: Resolution) -> Plan:
-        isa = _isa.selected()
-        library = self.library(isa)
+        label, row = self.rows[resolution.row]
+        isa, _ = self.choice(label)
+        library = self.library(isa, label)
+        kernel = self.kernel_name(resolution, isa.name)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
         for member in self.sizes:
             value: Any = resolution.values.get(member.name)
@@ -184,19 +282,19 @@ class Operation:
             if member.length:
                 value = (member.neutral,) * (member.length - len(value)) + tuple(value)
             setattr(sizes, member.name, value)
-        row = self.rows[resolution.row][1]
         return Plan(
             resolution=resolution,
-            kernel=getattr(library.lib, self.kernel_name(resolution, isa.name)),
+            kernel=getattr(library.lib, kernel),
             sizes=sizes,
             ffi=library.ffi,
             dtype=DTYPES[row[self.output]],
             inputs=tuple(
-                (position, _C_POINTERS[row[info.parameter]])
+                (position, f"{C_TYPES[row[info.parameter]]} *")
                 for position, info in enumerate(self.inputs)
                 if not info.states_shape
             ),
-            output=_C_POINTERS[row[self.output]],
+            output=f"{C_TYPES[row[self.output]]} *",
+            scratch=cache(partial(getattr(library.lib, f"{kernel}_scratch"), sizes)) if isa.fast else None,
         )
 
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
@@ -211,7 +309,12 @@ class Operation:
         pointers.append(pointer(ffi, plan.output, written, True))
         if parts == 0:
             parts = 1 if plan.resolution.terms < SERIAL_TERMS else _threads.get_num_threads()
-        if parts == 1:
+        if plan.scratch is not None:
+            workers = min(parts, _team.MOST)
+            team = _team.team(workers) if workers > 1 else ffi.NULL
+            scratch = _scratch.memory(plan.scratch(workers))
+            kernel(*pointers, sizes, ffi.cast("opwright_team *", team), ffi.from_buffer("char[]", scratch))
+        elif parts == 1:
             kernel(*pointers, sizes, 0, 1)
         else:
             _threads.run(lambda part, count: kernel(*pointers, sizes, part, count), parts)
@@ -249,9 +352,12 @@ def named(operations: Mapping[str, Operation], op: str) -> Operation:
 
 
 def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
-    """Compile the kernels of operations for the instruction set in use; the libraries' paths."""
-    isa = _isa.selected()
-    return [str(path) for path in _build.build([operation.unit(isa) for operation in operations], progress)]
+    """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
+    units = [_team.UNIT]
+    for operation in operations:
+        found = [operation.unit(operation.choice(label)[0], label) for label, _ in operation.rows]
+        units += {unit.name: unit for unit in found}.values()
+    return [str(path) for path in _build.build(units, progress)]
 
 
 def set_num_threads(n: int) -> None:
@@ -284,14 +390,14 @@ def _input_pointer(ffi: Any, c_type: str, value: Array | None) -> Any:
     return ffi.NULL if value is None else pointer(ffi, c_type, contiguous(value)[0], False)
 
 
-_C_POINTERS = {"float32": "float *", "float64": "double *", "float16": "uint16_t *", "bfloat16": "uint16_t *"}
 _plans: dict[Any, Plan] = {}
-_libraries: dict[tuple[str, str], _build.Library] = {}
+_libraries: dict[tuple[str, ...], _build.Library] = {}
+_choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
 
 @cache
 def _provenance() -> dict[str, dict[str, dict[str, str]]]:
-    """Where the spec says what: operation to rule or value to file:line."""
+    """Where the spec says what: operation to rule or value to file:line, and to the sentences of values."""
     loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
     return loaded
 
@@ -333,7 +439,8 @@ def _signature(function: str, inputs: Sequence[Any], attributes: Sequence[Any]) 
 def forget() -> None:
     """Drop all plans and read the environment anew; for tests that change OPWRIGHT_ISA."""
     _plans.clear()
-    _isa.selected.cache_clear()
+    _choices.clear()
+    _isa.allowed.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -371,27 +478,31 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
         wanted = _threads.check_threads("threads", threads) if threads is not None else _threads.get_num_threads()
     except Refusal as refusal:
         raise operation.refused(refusal) from None
-    isa = _isa.selected()
+    label = operation.rows[resolution.row][0]
+    isa, others = operation.choice(label)
     name = operation.kernel_name(resolution, isa.name)
     variant = next(variant for variant in operation.variants if variant.name == name)
-    places = _provenance()[operation.function]["values"]
+    spec = _provenance()[operation.function]
+    names = {**operation.named, **spec["summaries"]}
     row = operation.rows[resolution.row][1]
     steps = tuple(
         (
-            f"{operation.named[symbol]} ({symbol})",
+            f"{names[symbol]} ({symbol})",
             str(list(value) if isinstance(value, tuple) else value),
-            places.get(symbol, ""),
+            spec["values"].get(symbol, ""),
         )
         for symbol, value in resolution.values.items()
-        if symbol in operation.named
+        if symbol in names
     )
     arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
-    why, rejected = _reasons(operation, resolution, isa, arrangements)
+    why, rejected = _reasons(operation, resolution, isa, others, arrangements)
+    used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
+    scratch = operation.plan(resolution).scratch if isa.fast else None
     return Explanation(
         op=operation.name,
         shape=resolution.shape,
         dtype=row[operation.output],
-        values={name: resolution.values[symbol] for symbol, name in operation.named.items()},
+        values={name: resolution.values[symbol] for symbol, name in names.items()},
         arrangements=arrangements,
         variant=variant,
         why=why,
@@ -401,17 +512,21 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
             for info, value in zip(operation.inputs, given)
             if isinstance(value, np.ndarray) and not info.states_shape and not is_ready(value)
         ),
-        threads=wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1,
-        scratch_bytes=0,
+        threads=used,
+        scratch_bytes=scratch(min(used, _team.MOST)) if scratch else 0,
         steps=steps,
     )
 
 
 def _reasons(
-    operation: Operation, resolution: Resolution, isa: _isa.Isa, arrangements: Mapping[str, str]
+    operation: Operation,
+    resolution: Resolution,
+    isa: _isa.Isa,
+    others: Sequence[tuple[str, str]],
+    arrangements: Mapping[str, str],
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     why = [f"the inputs are {operation.rows[resolution.row][0]}"]
-    why += [f"{name} is {resolution.words[name]}" for name in operation.layout_attributes]
+    why += [f"{name} is {resolution.words[name]}" for name in operation.layouts]
     why += [f"{tensor} is arranged as {way}" for tensor, way in arrangements.items()]
     rejected = []
     for name, condition in operation.classes:
@@ -422,11 +537,8 @@ def _reasons(
             f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()
         )
         rejected.append((name, f"{condition} does not hold ({values})"))
-    for other in _isa.ISAS:
-        if other.name == isa.name:
-            why.append(f"{isa.name} is the best instruction set that this CPU has and OPWRIGHT_ISA allows")
-        else:
-            rejected.append((other.name, "this CPU lacks it, or OPWRIGHT_ISA is lower, or a better one is there"))
+    why.append(f"{isa.name} is the best instruction set for {operation.rows[resolution.row][0]} that can be used here")
+    rejected += others
     return tuple(why), tuple(rejected)
 
 

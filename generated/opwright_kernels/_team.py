@@ -1,0 +1,36 @@
+"""The threads of fast kernels: a pool written in C, handed to them by its address.
+
+In: a number of workers. Out: what a kernel takes as its team. Compiled at the first call that more than one works on.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from . import _build
+
+HERE = Path(__file__).parent
+CDEF = """\
+typedef void opwright_team_function(void (*work)(void *context, int64_t worker), void *context, int64_t workers);
+typedef struct opwright_team {
+    opwright_team_function *run;
+    int64_t workers;
+} opwright_team;
+"""
+MOST = 256  # workers of a call; each wants scratch memory of its own
+UNIT = _build.Unit(
+    "opwright_team",
+    CDEF + "void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers);\n",
+    (HERE / "c" / "engine" / "team.c",),
+    (HERE / "include",),
+    ("-std=c11", "-O2", "-pthread"),
+)
+
+
+@cache
+def team(workers: int) -> Any:
+    """A `const opwright_team *` for `workers` of them; it lives as long as the process."""
+    library = _build.load(UNIT)
+    return library.ffi.new("opwright_team *", {"run": library.lib.opwright_team_run, "workers": workers})

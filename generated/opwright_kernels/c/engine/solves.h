@@ -1,0 +1,31 @@
+// The three solves of the relation in problem.h, for one dtype and instruction set.
+//
+// Sums are made in float and rounded once, to nearest even, when a cell is stored. What a cell adds, and in which
+// order, follows from the problem alone, never from the number of workers. Terms whose index lies outside its tensor
+// do not exist: what their other factor holds, Inf and NaN included, does not matter. Outputs overlap no input.
+//
+// `scratch` is memory of at least the bytes that the function of the same name tells for team->workers (1 where team
+// is NULL), aligned to 64 bytes; it is not read before it is written. Nothing else is allocated and nothing can fail.
+
+#ifndef OPWRIGHT_SOLVES_H
+#define OPWRIGHT_SOLVES_H
+
+#include "names.h"
+#include "problem.h"
+
+// small from big; bias has one value per channel of small, or is NULL.
+void OPWRIGHT_NAME(y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
+                      elem *small, const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *p, int64_t workers);
+
+// big from small; bias has one value per channel of big, or is NULL.
+void OPWRIGHT_NAME(x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
+                      elem *big, const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *p, int64_t workers);
+
+// weights from both.
+void OPWRIGHT_NAME(w)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                      const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *p, int64_t workers);
+
+#endif

@@ -1,0 +1,206 @@
+// A pool of POSIX threads that serves one job at a time.
+//
+// A job is a ticket: how many workers it has and which of them comes next. Whoever raises `next` below `workers` with a
+// compare-and-swap has claimed that worker, runs it and counts it as done. Nobody reads a job without a claim, and a
+// job with a claim that is not done does not end, so it lives in the pool and needs no reference count. The caller
+// claims like everybody else: it never waits for a thread that has yet to wake up, only for workers that are running.
+//
+// A call from inside a job, and one that finds the pool busy with another caller's job, runs its workers itself, one
+// after the other: nothing can deadlock, and there are never more threads at work than CPUs and callers.
+//
+// Threads start when a job first asks for them, at most one per other CPU. After a job they spin for a moment, because
+// the next call often follows at once, then sleep. A forked child has none of them: its pool starts anew.
+
+#define _GNU_SOURCE
+#include "opwright_team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SPIN = 20000,       // nanoseconds; waking a sleeper costs 5000 to 50000
+    STACK = 4 << 20,    // bytes of a thread; the 128 KiB of some C libraries are too few
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    int asleep;               // threads; under the lock
+    bool waiting;             // whether the caller sleeps; under the lock
+    atomic_flag taken;        // held by the caller whose job it is
+    int threads, most;        // how many there are, and may be; the caller's whose job it is
+    _Atomic uint64_t ticket;  // workers << 32 | next
+    _Atomic int64_t finished; // workers of this job that are done
+    void (*run)(void *context, int64_t worker);
+    void *context;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER,
+          .taken = ATOMIC_FLAG_INIT};
+
+static _Thread_local bool inside; // whether this thread runs a worker
+
+static bool has_work(void)
+{
+    const uint64_t ticket = atomic_load(&pool.ticket);
+    return (uint32_t)ticket < ticket >> 32;
+}
+
+static bool is_done(void)
+{
+    return atomic_load(&pool.finished) == (int64_t)(atomic_load(&pool.ticket) >> 32);
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Waits a moment for `ready` without sleeping; whether it came true.
+static bool spun(bool ready(void))
+{
+    const int64_t end = now() + SPIN;
+    do {
+        for (int i = 0; i < 32; ++i) {
+            if (ready()) {
+                return true;
+            }
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+    } while (now() < end);
+    return false;
+}
+
+// Claims and runs workers until none is left.
+static void help(void)
+{
+    uint64_t ticket = atomic_load(&pool.ticket);
+    inside = true;
+    while ((uint32_t)ticket < ticket >> 32) {
+        if (!atomic_compare_exchange_weak(&pool.ticket, &ticket, ticket + 1)) {
+            continue;
+        }
+        pool.run(pool.context, (int64_t)(uint32_t)ticket);
+        if (atomic_fetch_add(&pool.finished, 1) + 1 == (int64_t)(ticket >> 32)) {
+            pthread_mutex_lock(&pool.lock);
+            if (pool.waiting) {
+                pthread_cond_signal(&pool.done);
+            }
+            pthread_mutex_unlock(&pool.lock);
+        }
+        ticket = atomic_load(&pool.ticket);
+    }
+    inside = false;
+}
+
+static void *serve(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        if (!spun(has_work)) {
+            pthread_mutex_lock(&pool.lock);
+            ++pool.asleep;
+            while (!has_work()) {
+                pthread_cond_wait(&pool.work, &pool.lock);
+            }
+            --pool.asleep;
+            pthread_mutex_unlock(&pool.lock);
+        }
+        help();
+    }
+    return NULL;
+}
+
+static int cpus(void)
+{
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        return CPU_COUNT(&set);
+    }
+#endif
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+// In a forked child, where the pool's threads do not exist and another thread may have held the lock.
+static void start_anew(void)
+{
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.work, NULL);
+    pthread_cond_init(&pool.done, NULL);
+    pool.threads = pool.most = pool.asleep = 0;
+    pool.waiting = false;
+    atomic_store(&pool.ticket, 0);
+    atomic_store(&pool.finished, 0);
+    atomic_flag_clear(&pool.taken);
+}
+
+static void mind_forks(void) { pthread_atfork(NULL, NULL, start_anew); }
+
+// Starts threads until there are so many, or as many as there can be. Only the caller whose job it is comes here.
+static void grow(int64_t threads)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, mind_forks);
+    pool.most = cpus() > 1 ? cpus() - 1 : -1;
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    sigfillset(&all); // signals are the host program's
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK);
+    pthread_t thread;
+    while (pool.threads < threads && pool.threads < pool.most) {
+        if (pthread_create(&thread, &attributes, serve, NULL) != 0) {
+            pool.most = pool.threads;
+            break;
+        }
+        ++pool.threads;
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers)
+{
+    if (workers <= 1 || workers > INT32_MAX || inside || atomic_flag_test_and_set(&pool.taken)) {
+        for (int64_t worker = 0; worker < workers; ++worker) {
+            work(context, worker);
+        }
+        return;
+    }
+    if (pool.threads < workers - 1 && (pool.most == 0 || pool.threads < pool.most)) {
+        grow(workers - 1);
+    }
+    pool.run = work;
+    pool.context = context;
+    atomic_store(&pool.finished, 0);
+    atomic_store(&pool.ticket, (uint64_t)workers << 32);
+    pthread_mutex_lock(&pool.lock);
+    for (int64_t wanted = workers - 1; wanted > 0 && wanted > workers - 1 - pool.asleep; --wanted) {
+        pthread_cond_signal(&pool.work);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    help();
+    if (!spun(is_done)) {
+        pthread_mutex_lock(&pool.lock);
+        pool.waiting = true;
+        while (!is_done()) {
+            pthread_cond_wait(&pool.done, &pool.lock);
+        }
+        pool.waiting = false;
+        pthread_mutex_unlock(&pool.lock);
+    }
+    atomic_flag_clear(&pool.taken);
+}

@@ -1,0 +1,66 @@
+"""The process in which a review runs generated kernels, because one of them may crash or never end.
+
+In: the current folder holds the package `opwright_kernels`, `calls.json` and `inputs.npz`; the arguments are the number
+of the first call to make and the seconds that a call may take. Out: a line of JSON per call, and `<number>.npy` for
+each result. Arrays travel as unsigned integers of their types' sizes. Knows the package by its public names only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+PACKAGE = "opwright_kernels"
+MEMORY = 16 * 2**30  # of address space, much of which compilers and threads only reserve
+DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
+          "f64": np.dtype(np.float64), "s32": np.dtype(np.int32)}  # fmt: skip
+
+
+def main(first: int, seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
+    sys.path.insert(0, str(Path.cwd()))
+    package = importlib.import_module(PACKAGE)
+    calls = json.loads(Path("calls.json").read_text(encoding="utf-8"))
+    with np.load("inputs.npz", allow_pickle=False) as arrays:
+        for number, call in enumerate(calls):
+            if number >= first:
+                inputs = {name: arrays[key].view(DTYPES[dtype]) for name, (key, dtype) in call["tensors"].items()}
+                inputs |= {name: np.array(vector, np.int32) for name, vector in call["vectors"].items()}
+                print(json.dumps({"call": number, **_made(package, call, inputs, number, seconds)}), flush=True)
+
+
+def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: int, seconds: int) -> dict[str, Any]:
+    """One call: its result's type and shape, or the refusal."""
+    arguments = {**inputs, **call["values"]}
+    try:
+        package.infer_shape(call["function"], **arguments)  # a refusal needs no kernels
+        package.build_kernels(call["function"])
+        kernel = package.explain(call["function"], **arguments).variant.name
+        signal.alarm(seconds)  # unheeded it ends the process, whatever C is doing
+        result = getattr(package, call["function"])(**arguments, threads=1)
+        signal.alarm(0)
+    except package.SpecError as error:
+        return {"rule": error.rule}
+    except package.BuildError as error:
+        return {"trouble": f"its kernels cannot be built: {str(error).splitlines()[0]}"}
+    except TypeError as error:
+        return {"rule": f"TypeError: {error}"}
+    except Exception as error:  # whatever it is, it is told
+        return {"trouble": f"{type(error).__name__}: {error}"}
+    np.save(f"{number}.npy", np.ascontiguousarray(result).view(f"u{result.dtype.itemsize}"))
+    dtype = next(word for word, dtype in DTYPES.items() if dtype == result.dtype)
+    return {"dtype": dtype, "shape": list(result.shape), "kernel": kernel}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,135 @@
+"""How far the values of kernels moved: the old and the new kernel run on the same calls.
+
+In: a Review. Out: a Value for each kernel whose tokens changed. The calls are legal on both sides and small; their data
+are normally distributed, so that another order of summation shows. Which kernel a call runs, the packages tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from .. import draw
+from ..commands.call_text import CallText
+from ..commands.witness import ulps
+from ..model import Op
+from ..project import Project
+from ..variants import expand, layout_choices
+from .execute import execute
+from .findings import Finding, Review
+from .search import Sides, call_of, legal_settings
+
+CALLS = 3  # of each kernel
+WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector
+
+
+@dataclass(frozen=True)
+class Value:
+    """A kernel's results on `calls` calls: the largest distance in units in the last place, on `call`.
+
+    No call and a note: what kept it from being run.
+    """
+
+    kernel: str
+    calls: int = 0
+    ulp: int = 0
+    call: str = ""
+    note: str = ""
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "kernel": {"type": "string"}, "calls": {"type": "integer", "minimum": 0},
+        "ulp": {"type": "integer", "minimum": 0}, "call": {"type": "string"}, "note": {"type": "string"},
+    },
+    "required": ["kernel", "calls", "ulp", "call", "note"],
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+def measured(project: Project, review: Review) -> Review:
+    """The review with the values of every kernel that both sides have and whose tokens changed."""
+    changed = review.impact.observed.kernels
+    olds, news = ({op.op: op for op in library.ops} for library in review.libraries)
+    found: dict[str, Value] = {}
+    for name, base in olds.items():
+        wanted = {variant.name for variant in expand(base)} & changed
+        if wanted and name in news:
+            found |= _of_op(project, review, base, news[name], wanted)
+    return dataclasses.replace(review, values=found)
+
+
+def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str]) -> dict[str, Value]:
+    calls = list(_calls(base, head, wanted))
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [
+            pool.submit(execute, project, op, library.pages, calls, "normal")
+            for op, library in zip((base, head), review.libraries, strict=True)
+        ]
+        olds, news = (job.result() for job in jobs)
+    troubles = [f"{word}: {done.trouble}" for word, answers in (("before", olds), ("after", news))
+                for done in answers if done.trouble]  # fmt: skip
+    note = troubles[0] if troubles else "no small call that both sides take runs it here"
+    found = {name: Value(name, note=note) for name in sorted(wanted)}
+    for call, old, new in zip(calls, olds, news, strict=True):
+        if old.kernel in wanted and old.result is not None and new.result is not None:
+            found[old.kernel] = _joined(found[old.kernel], call, ulps(old.result, new.result))
+    return found
+
+
+def _joined(value: Value, call: CallText, far: int) -> Value:
+    """With one call more."""
+    furthest = far > value.ulp or not value.calls
+    return Value(value.kernel, value.calls + 1, max(far, value.ulp), str(call) if furthest else value.call)
+
+
+def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
+    """Calls that both sides take to the same shape, some for each kernel."""
+    missing = {_served(v.row, v.layouts, v.group_class.name if v.group_class else None): CALLS
+               for v in expand(base) if v.name in wanted}  # fmt: skip
+    sides = Sides(base, head, None)
+    settings = legal_settings(base)
+    wider = [_wider(setting, WIDER) for setting in settings]
+    for setting, row, words in itertools.product([*wider, *settings], base.dtypes, layout_choices(base)):
+        call = call_of(base, dataclasses.replace(setting, row=row, values={**setting.values, **words}))
+        old, new = sides.read(call) if call else (None, None)
+        if call is None or old is None or new is None or not old.outcome.accepted or old.outcome != new.outcome:
+            continue
+        key = _served(row, words, old.judged.group_class)
+        if missing.get(key):
+            missing[key] -= 1
+            yield call
+        if not any(missing.values()):
+            return
+
+
+def _served(row: Mapping[str, str], words: Mapping[str, str], group_class: str | None) -> tuple[object, ...]:
+    """What tells the kernels of one instruction set apart."""
+    return (*row.values(), *words.values(), group_class)
+
+
+def _wider(setting: draw.Setting, factor: int) -> draw.Setting:
+    sizes = {symbol: size if isinstance(size, tuple) else size * factor for symbol, size in setting.sizes.items()}
+    return dataclasses.replace(setting, sizes=sizes)
+
+
+def summary(review: Review, finding: Finding) -> str:
+    """`values differ in 24 of 24 (max 31 ulp)`; nothing where no kernel was run."""
+    if review.values is None or not finding.moved.kernels:
+        return ""
+    values = [review.values[name] for name in sorted(finding.moved.kernels) if name in review.values]
+    run = [value for value in values if value.calls]
+    differ = [value for value in run if value.ulp]
+    parts = []
+    if differ:
+        parts = [f"values differ in {len(differ)} of {len(run)} (max {max(value.ulp for value in differ)} ulp)"]
+    elif run:
+        parts = [f"values are bit-identical in {len(run)}"]
+    if left := len(finding.moved.kernels) - len(run):
+        why = next((value.note for value in values if not value.calls), "one side has no such code")
+        parts.append(f"{left} not run: {why}")
+    return "; ".join(parts)

@@ -1,0 +1,276 @@
+"""One concrete call for each finding that callers notice: what the old side does with it, and what the new one does.
+
+In: a Review. Out: the same Review, its findings with witnesses. A call is searched with the spec's interpreter and
+then executed on the packages of both sides; where the two do not say the same, the witness says so.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..commands.call_text import CallText
+from ..commands.witness import ulps
+from ..judging import Array
+from ..model import Library, Op
+from ..project import Project
+from ..refusal import UsageError
+from ..source import suggestion
+from .execute import Executed, disagreement, execute
+from .findings import Finding, Review
+from .rules import Rule
+from .search import NO_OPERATION, Found, Outcome, Sides, has_calls, search
+from .sides import Side
+from .tree import exact
+
+TRIES = 600  # calls for one finding
+TOTAL = 4000  # calls for all of them: about four seconds where nothing is ever found
+LEAST = 60
+LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
+TOGETHER = "together with the other changes of the operation, without which this one makes no sense"
+SAME = "the values are the same"
+UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
+
+_MAYBE = {"type": ["string", "null"]}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_EXTENTS = {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}}
+_OUTCOME = {"accepted": {"type": "boolean"}, "rules": _WORDS, "dtype": _MAYBE, "shape": _EXTENTS}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": ["object", "null"],
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+SCHEMA = _object(
+    {
+        "call": _MAYBE, "tried": {"type": "integer", "minimum": 0}, "base": _object(_OUTCOME),
+        "head": _object(_OUTCOME), "differs": _MAYBE, "executed": {"type": "boolean"},
+        "notes": _WORDS, "reproduce": _MAYBE,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A call and what either side does with it; without a call, how many were tried in vain.
+
+    `executed` says that both packages were generated, built and called; else the outcomes are the interpreter's.
+    """
+
+    tried: int
+    call: CallText | None = None
+    base: Outcome = NO_OPERATION
+    head: Outcome = NO_OPERATION
+    differs: str = ""
+    executed: bool = False
+    notes: tuple[str, ...] = ()
+    reproduce: str = ""
+
+    def lines(self) -> list[str]:
+        """For people: the call first, then what is done with it."""
+        if self.call is None:
+            return [f"no call found on which they differ, of {self.tried} tried", *self.notes]
+        done = [f"before: {self.base}; after: {self.head}", self.differs, "executed" if self.executed else ""]
+        return [str(self.call), "; ".join(filter(None, done)), *self.notes, self.reproduce]
+
+    @property
+    def same(self) -> bool:
+        """Whether the sides do the same, as far as can be told."""
+        return self.base == self.head and self.differs in ("", SAME)
+
+    def as_json(self) -> dict[str, Any]:
+        """As SCHEMA says."""
+        return {
+            "call": None if self.call is None else str(self.call),
+            "tried": self.tried,
+            "base": _outcome(self.base) if self.call else None,
+            "head": _outcome(self.head) if self.call else None,
+            "differs": self.differs or None,
+            "executed": self.executed,
+            "notes": list(self.notes),
+            "reproduce": self.reproduce or None,
+        }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    accepted = outcome.accepted
+    return {
+        "accepted": accepted,
+        "rules": list(outcome.rules),
+        "dtype": outcome.dtype if accepted else None,
+        "shape": list(outcome.shape) if accepted else None,
+    }
+
+
+def needed(rule: Rule) -> bool:
+    """Whether callers can notice it; what only the record tells has no witness."""
+    told = rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics"
+    return told and not (rule.record and rule.kernel == "none")
+
+
+def witnessed(project: Project, review: Review, run: bool = True) -> Review:
+    """The review with a witness for each finding that needs one; unless it is to `run`, nothing is built."""
+    waiting = [finding for finding in review.findings if needed(finding.rule) and finding.edits]
+    tries = max(LEAST, min(TRIES, TOTAL // max(len(waiting), 1)))
+    searched = {id(finding): _searched(review, finding, tries) for finding in waiting}
+    cases = [case for case in searched.values() if isinstance(case, Case)]
+    command = command_of(review.base, review.head)
+    told = _told_of(cases, command, _executed(project, review.libraries, cases) if run else {})
+    found = {key: told[id(case)] if isinstance(case, Case) else case for key, case in searched.items()}
+    return replace(review, findings=tuple(replace(f, witness=found.get(id(f))) for f in review.findings))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that was found, and for which operations."""
+
+    sides: Sides
+    call: CallText
+    tried: int = 0
+    notes: tuple[str, ...] = ()
+
+    def packages(self) -> Iterator[tuple[tuple[int, int], Op]]:
+        """The operations to generate packages of, each by its side and identity."""
+        for side, op in enumerate((self.sides.base, self.sides.head)):
+            if op is not None and op.function == self.call.function:
+                yield (side, id(op)), op
+
+
+def _searched(review: Review, finding: Finding, tries: int) -> Case | Witness | None:
+    """A call of the first operation that has one."""
+    tried = 0
+    told = False
+    for sides, edits in _sides(review.libraries, finding):
+        told = True
+        share = len(finding.ops) * (UNLIKELY if finding.rule.contract == "none" else 1)
+        found: Found = search(sides, edits, _wanted(finding.rule), max(LEAST, tries // share))
+        tried += found.tried
+        if found.call is not None:
+            return Case(sides, found.call, tried, () if sides.alone else (TOGETHER,))
+    return Witness(tried, notes=_of_kernels(review, finding)) if told else None
+
+
+def _of_kernels(review: Review, finding: Finding) -> tuple[str, ...]:
+    """Where only the kernels differ, and they were run: the call on which they differ most."""
+    values = [value for name, value in sorted((review.values or {}).items()) if name in finding.moved.kernels]
+    far = max(values, key=lambda value: value.ulp, default=None)
+    return (f"its kernels differ by {far.ulp} ulp on {far.call}, normal data",) if far and far.ulp else ()
+
+
+def _wanted(rule: Rule) -> Sequence[Sequence[str]]:
+    """The kinds of difference that show what a rule says, the best first."""
+    if rule.contract not in ("breaking", "dangerous"):
+        return (("accepted",), ("refused", "shape", "values"))
+    if rule.direction == "out":
+        return (("shape", "values"), ("refused",), ("accepted",))
+    kinds = (("refused", "shape", "values"), ("accepted",))
+    return (*kinds, ("rules",)) if rule.contract == "dangerous" else kinds
+
+
+def _sides(libraries: tuple[Library, Library], finding: Finding) -> Iterator[tuple[Sides, Sequence[Any]]]:
+    """Every operation of a finding with the edits to it, before, after, and with these edits alone."""
+    olds, news = ({op.op: op for op in library.ops} for library in libraries)
+    for name in finding.ops:
+        edits = [edit for edit in finding.edits if edit.op == name]
+        was = next((edit.was for edit in edits if edit.rule == "op-renamed" and edit.now == name), name)
+        base, head = olds.get(was), news.get(name)
+        alone = base
+        try:
+            for edit in edits:
+                alone = edit.make(alone)
+        except Exception:  # an edit may need another one to make sense
+            alone = None
+        if exact(alone) == exact(base):
+            continue
+        if exact(alone) == exact(head):
+            alone = head
+        yield Sides(base, head, alone if alone is head or has_calls(alone) else None), edits
+
+
+def called(project: Project, base: Side, head: Side, call: CallText) -> Witness:
+    """What both sides do with a call that somebody wrote."""
+    libraries = (base.library(), head.library())
+    if sum(math.prod(tensor.shape) for tensor in call.tensors.values()) > LARGEST:
+        raise UsageError(f"the call's tensors have more than {LARGEST} cells")
+    ops = [next((op for op in library.ops if op.function == call.function), None) for library in libraries]
+    if not any(ops):
+        known = sorted({op.function for library in libraries for op in library.ops})
+        raise UsageError(f"neither side has an operation {call.function!r}{suggestion(call.function, known)}")
+    case = Case(Sides(ops[0], ops[1], None), call)
+    return _told_of([case], command_of(base.name, head.name), _executed(project, libraries, [case]))[id(case)]
+
+
+Answers = dict[tuple[int, int], Iterator[Executed]]
+
+
+def _executed(project: Project, libraries: tuple[Library, Library], cases: Sequence[Case]) -> Answers:
+    """The calls of all cases, each package of a side made once: its answers in the order of the cases."""
+    jobs: dict[tuple[int, int], tuple[Op, list[CallText]]] = {}
+    for case in cases:
+        for key, op in case.packages():
+            jobs.setdefault(key, (op, []))[1].append(case.call)
+    with ThreadPoolExecutor(2) as pool:  # two packages at a time
+        runs = {
+            key: pool.submit(execute, project, op, libraries[key[0]].pages, calls) for key, (op, calls) in jobs.items()
+        }
+        return {key: iter(run.result()) for key, run in runs.items()}
+
+
+def _told_of(cases: Sequence[Case], command: Sequence[str], answers: Answers) -> dict[int, Witness]:
+    """What both sides do with calls, by the identity of the case: as executed, or else as interpreted."""
+    told = {}
+    for case in cases:
+        done = [Executed(NO_OPERATION), Executed(NO_OPERATION)]
+        for key, _ in case.packages():
+            done[key[0]] = next(answers[key]) if key in answers else Executed()
+        told[id(case)] = _told(case, done, command)
+    return told
+
+
+def _told(case: Case, done: Sequence[Executed], command: Sequence[str]) -> Witness:
+    readings = case.sides.read(case.call)
+    pairs = list(zip(readings, done, strict=True))
+    base, head = (found.outcome or reading.outcome for reading, found in pairs)
+    old, new = (reading.result if found.result is None else found.result for reading, found in pairs)
+    notes = list(case.notes)
+    for word, (reading, found) in zip(("before", "after"), pairs, strict=True):
+        if found.trouble:
+            notes.append(f"{word}, not executed: {found.trouble}")
+        if wrong := disagreement(reading, found):
+            notes.append(f"AN ERROR OF OPWRIGHT, {word}: {wrong}")
+    return Witness(
+        tried=case.tried,
+        call=case.call,
+        base=base,
+        head=head,
+        differs=values_differ(old, new) if base == head and old is not None and new is not None else "",
+        executed=all(found.outcome for found in done),
+        notes=tuple(notes),
+        reproduce=shlex.join([*command, "--call", str(case.call)]),
+    )
+
+
+def command_of(base: str, head: str) -> list[str]:
+    """The command that compares two sides."""
+    return ["opwright", "diff", base, *([] if head == "the working tree" else [head])]
+
+
+def values_differ(old: Array, new: Array) -> str:
+    """Where two results of one shape and type differ, and by how much."""
+    wrong = np.argwhere(~((old == new) | (np.isnan(old) & np.isnan(new))))
+    if not len(wrong):
+        return SAME
+    cell = tuple(map(int, wrong[0]))
+    first = f"{list(cell)}: {float(old[cell]):g} -> {float(new[cell]):g}"
+    return f"{len(wrong)} of {old.size} values differ, first {first}; largest difference {ulps(old, new)} ulp"

@@ -1,0 +1,577 @@
+// y and x over channel lanes: the vectors are output channels, the scalars neighbouring pixels.
+//
+// Weights are packed to panels of 1, 2 or 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
+// the phases of solve.h. A task is a block of output rows and columns of one image and group: its rows of input are
+// copied to scratch once, `[plane][row][column][channel]` with zeros where there is no input, or read in place where
+// nothing has to be changed. Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are
+// left out of the runs, so padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN
+// (an Inf or NaN among the weights) the pixel is done again from its own taps alone.
+//
+// Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
+// they are.
+
+#include "engine.h"
+#include "solve.h"
+
+enum {
+    ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
+    FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
+    BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
+    CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
+    AHEAD = 4,              // lines of weights that are asked for before they are packed
+};
+
+typedef struct plan {
+    solve s;
+    int64_t channels;      // reduced, in units
+    int64_t vectors, wide; // vectors of output channels; vectors of a panel
+    int64_t panels;
+    bool copied;           // the input is copied to scratch
+    bool own;              // a task packs its own weights
+    bool in_place;         // weights are read where they are
+    bool direct;           // tiles write to the output
+    bool sparse;           // only the rows of input that a single row of output needs are copied
+    int64_t pixel;         // from a pixel to the next, in units
+    int64_t rows, columns; // of a block, in q
+    int64_t row_blocks, column_blocks, groups_of_panels;
+    int64_t slots, slot_columns; // rows of a copied plane, and their pixels
+    int64_t panel_units;   // of one vector's share of a packed panel
+    int64_t rows_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
+} plan;
+
+INLINE int64_t panel_width(const plan *p, int64_t panel) {
+    const int64_t left = p->vectors - panel * p->wide;
+    return left >= p->wide || left == 3 ? p->wide : left;
+}
+
+static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
+    collapse(problem);
+    *p = (plan){.s = solve_of(problem, backward)};
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
+    p->vectors = ceil_div(s->lanes, LANES);
+
+    const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
+    p->wide = row_count <= 3 && p->vectors >= 4 ? 4 : p->vectors >= 2 ? 2 : 1;
+    p->panels = ceil_div(p->vectors, p->wide);
+    const int64_t taps = d->taps * h->taps * w->taps;
+    p->panel_units = taps * p->channels * LANES;
+
+    int64_t low, high;
+    span(w, backward, 0, row_count, &low, &high);
+    const bool padded = low < 0 || high > w->in;
+    const bool pixels_of_units = sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->in_c == 1 &&
+                                 s->reduced % UNIT_CHANNELS == 0;
+    p->copied = padded || !pixels_of_units;
+    p->pixel = p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
+    // Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
+    if (p->copied && p->pixel * w->in_step * 4 % 2048 == 0)
+        p->pixel += 16;
+
+    // The largest block whose input fits, but blocks enough to share out.
+    const int64_t height = ceil_div(h->out, h->out_step);
+    const int64_t pixels = problem->N * d->out * h->out * w->out;
+    p->columns = least(row_count, most(1, BUFFER_COLUMNS / w->out_step));
+    const int64_t most_columns = p->columns;
+    for (;;) {
+        span(w, backward, 0, p->columns, &low, &high);
+        p->slot_columns = high - low;
+        if (p->columns <= 2 * MOST_2 || d->taps * least(h->taps, h->in) * p->slot_columns * p->pixel * 4 <= ROWS_BYTES)
+            break;
+        p->columns = ceil_div(p->columns, 2);
+    }
+    if (h->out == 1 && d->out == 1) // a collapsed product, or one axis
+        p->columns = most(p->columns, least(most_columns, MOST_2));
+    const int64_t row_bytes = d->taps * p->slot_columns * p->pixel * 4;
+    p->rows = height;
+    for (;;) {
+        span(h, backward, 0, p->rows, &low, &high);
+        p->sparse = p->rows == 1 && h->out_step == 1 && h->offset_step > 1;
+        p->slots = p->sparse ? h->taps : high - low;
+        if (p->rows == 1 || p->slots * row_bytes <= ROWS_BYTES)
+            break;
+        p->rows = ceil_div(p->rows, 2);
+    }
+    p->column_blocks = ceil_div(row_count, p->columns);
+    const int64_t planes = problem->N * problem->G * d->out;
+    while (p->rows > 1 && planes * ceil_div(height, p->rows) * p->column_blocks < 8 && taps * s->reduced * s->lanes * 4 < 200 << 10)
+        p->rows = ceil_div(p->rows, 2);
+    span(h, backward, 0, p->rows, &low, &high);
+    p->sparse = p->rows == 1 && h->out_step == 1 && h->offset_step > 1;
+    p->slots = p->sparse ? h->taps : high - low;
+    p->row_blocks = ceil_div(height, p->rows);
+
+    p->own = pixels <= FEW_PIXELS;
+    p->in_place = p->own && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
+    p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && s->lanes % LANES == 0;
+    const int64_t blocks = p->own ? problem->G : planes * p->row_blocks * p->column_blocks;
+    p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
+
+    p->rows_bytes = p->copied ? rounded(d->taps * p->slots * p->slot_columns * p->pixel * 4) : 0;
+    p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
+    p->buffer_bytes = rounded(least(w->out, p->columns * w->out_step) * p->wide * LANES * 4);
+    p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
+    p->bias_bytes = rounded(problem->G * (p->panels * p->wide) * LANES * 4);
+    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
+    p->weights_bytes = p->own ? 0 : rounded(problem->G * p->panel_units * p->panels * p->wide * 4);
+}
+
+static int64_t worker_bytes(const plan *p) {
+    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->panel_bytes;
+}
+
+typedef struct call {
+    plan p;
+    const elem *in, *weights, *bias;
+    elem *out;
+    unit *packed;
+    float *biases;
+    int64_t *positions;
+    char *workers;
+} call;
+
+// Input.
+
+// Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends.
+static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t pixel) {
+    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    const int64_t reduced = s->reduced, step = s->in_x[2];
+    memset(to, 0, (size_t)(first * pixel) * sizeof *to);
+    memset(to + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
+    row += (low + first) * step;
+    to += first * pixel;
+    count = last - first;
+    if (s->in_c == 1) {
+        for (int64_t x = 0; x < count; x++, row += step, to += pixel) {
+            if (sizeof(elem) * UNIT_CHANNELS == sizeof(unit)) {
+                if (UNIT_CHANNELS == 2 && reduced % 2 == 1)
+                    to[reduced / 2] = 0;
+                memcpy(to, row, (size_t)reduced * sizeof *row);
+                continue;
+            }
+            for (int64_t c = 0; c < reduced; c += LANES) {
+                if (reduced - c >= LANES)
+                    vec_store((float *)(void *)(to + c), elem_load(row + c));
+                else
+                    units_store_part(to + c, elem_load_part(row + c, reduced - c), reduced - c);
+            }
+        }
+        return;
+    }
+    for (int64_t c = 0; c < reduced; c += LANES * UNIT_CHANNELS) {
+        const int64_t channels = least(LANES, ceil_div(reduced - c, UNIT_CHANNELS));
+        for (int64_t x = 0; x < count; x += LANES)
+            transpose(row + c * s->in_c + x * step, s->in_c, reduced - c, step, least(LANES, count - x),
+                            to + x * pixel + c / UNIT_CHANNELS, pixel, channels);
+    }
+}
+
+// Weights.
+
+// One weight's lanes to where they belong: a vector, or the lower or upper halves of one.
+INLINE void put_weights(unit *to, int64_t channel, vec v) {
+#if OPWRIGHT_PAIRS
+    uvec bits;
+    memcpy(&bits, &v, sizeof bits);
+    units old = units_load(to);
+    bits = channel % 2 == 0 ? bits >> 16 : old | bits;
+    memcpy(to, &bits, sizeof bits);
+#else
+    (void)channel;
+    vec_store(to, v);
+#endif
+}
+
+// Weights of `lanes` lanes from `from` on, as `[position of the tap][channel][width]`; lanes past the last one and the
+// second half of an odd last pair are zero. Whichever way of the tensor is contiguous is read along.
+static void pack_weights(const solve *s, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
+                         int64_t width) {
+    const opwright_problem *p = s->problem;
+    const int64_t *k = s->problem->taps;
+    const int64_t taps = k[0] * k[1] * k[2];
+    // A line of the tensor that is transposed: the reduced channels of a tap, or the taps, of one channel or of all.
+    const bool taps_first = taps > 1 && p->w_k[2] == 1 && p->w_k[1] == k[2] && p->w_k[0] == k[1] * k[2];
+    const bool joined = taps_first && s->w_reduced == taps;
+    if (s->w_lane == 1 && lanes > 1) {
+        for (int64_t t = 0; t < taps; t++) {
+            const elem *line = from + t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
+            for (int64_t c = 0; c < s->reduced; c++, line += s->w_reduced) {
+                unit *at = to + positions[t] * width + c / UNIT_CHANNELS * width;
+                for (int64_t l = 0; l < width; l += LANES)
+                    put_weights(at + l, c, lanes > l ? load_line(line + l, 1, lanes - l) : (vec){0});
+            }
+        }
+        return;
+    }
+    const int64_t lines = joined ? 1 : taps_first ? s->reduced : taps;
+    const int64_t length = joined ? taps * s->reduced : taps_first ? taps : s->reduced;
+    const int64_t along = taps_first ? 1 : s->w_reduced;
+    for (int64_t line = 0; line < lines; line++) {
+        // The line's first element as channel and tap, counted on from there.
+        int64_t channel = joined || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
+        const elem *start = from + channel * s->w_reduced + tap / (k[1] * k[2]) * p->w_k[0] +
+                            tap / k[2] % k[1] * p->w_k[1] + tap % k[2] * p->w_k[2];
+        // Lines are short and far apart: without a hint, 512 channels of 3x3 take 7 times as long as one long line.
+        if (taps_first && line + AHEAD < lines)
+            for (int64_t l = 0; l < lanes; l++)
+                __builtin_prefetch(start + AHEAD * s->w_reduced + l * s->w_lane);
+        for (int64_t at = 0; at < length; at += LANES) {
+            const int64_t count = least(LANES, length - at);
+            unit *places[LANES];
+            int64_t halves[LANES];
+            for (int64_t i = 0; i < count; i++) {
+                places[i] = to + (positions[tap] + channel / UNIT_CHANNELS) * width;
+                halves[i] = channel % UNIT_CHANNELS;
+                if (!taps_first)
+                    channel++;
+                else if (++tap == taps)
+                    tap = 0, channel++;
+            }
+            for (int64_t l = 0; l < width; l += LANES) {
+                const int64_t here = most(0, least(LANES, lanes - l));
+                const elem *lane = start + l * s->w_lane + at * along;
+                vec v[LANES];
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    v[i] = i < here ? load_line(lane + i * s->w_lane, along, count) : (vec){0};
+                vec_transpose(v);
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    if (i < count)
+                        put_weights(places[i] + l, halves[i], v[i]);
+            }
+        }
+    }
+}
+
+// Weights of one panel: `units` of `width` vectors for each packed tap and channel, lanes past the last one zero.
+static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const int64_t width = panel_width(p, panel) * LANES, first = panel * p->wide * LANES;
+    const elem *from = c->weights + group * s->problem->w_g + first * s->w_lane;
+    pack_weights(s, c->positions, from, least(width, s->lanes - first), to, width);
+}
+
+static void pack_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *p = &c->p;
+    const int64_t group = task / p->panels, panel = task % p->panels;
+    pack_panel(c, group, panel, c->packed + (group * p->panels + panel) * p->wide * p->panel_units);
+}
+
+// One block of output.
+
+typedef struct block {
+    const call *c;
+    int64_t n, group;
+    int64_t plane;          // of the output
+    int64_t row0, row1, column0, column1; // in q
+    phase depth;
+    int64_t depth_first, depth_last; // its taps that meet an input
+    int64_t plane_q;
+    // The input, copied or not: the pixel (slot, row, column) stands at
+    // base + slot*plane_step + (row - low_row)/row_divisor*row_step + (column - low_column)*pixel.
+    const unit *base;
+    int64_t plane_step, row_step, row_divisor, low_row, low_column;
+    run *runs;
+    float *buffer;
+    unit *rows;
+} block;
+
+static void place_input(block *b, bool copy) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const elem *image = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c;
+    const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
+    if (!p->copied) {
+        // A run's plane is counted from the first tap's, which may lie outside.
+        b->plane_step = d->offset_step * s->in_x[0] / UNIT_CHANNELS;
+        b->row_step = s->in_x[1] / UNIT_CHANNELS;
+        b->row_divisor = 1;
+        b->low_row = b->low_column = 0;
+        b->base = (const unit *)(const void *)image + plane0 * (s->in_x[0] / UNIT_CHANNELS);
+        return;
+    }
+    int64_t high_row, high_column;
+    span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
+    span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
+    b->row_divisor = p->sparse ? h->offset_step : 1;
+    b->row_step = p->slot_columns * p->pixel;
+    b->plane_step = p->slots * b->row_step;
+    b->base = b->rows;
+    for (int64_t t = b->depth_first; copy && t < b->depth_last; t++) {
+        const elem *plane = image + (plane0 + t * d->offset_step) * s->in_x[0];
+        for (int64_t row = most(b->low_row, modulo(b->low_row, b->row_divisor)); row < least(high_row, h->in); row++) {
+            if ((row - b->low_row) % b->row_divisor != 0)
+                continue;
+            unit *to = b->rows + t * b->plane_step + (row - b->low_row) / b->row_divisor * b->row_step;
+            copy_row(s, plane + row * s->in_x[1], b->low_column, high_column - b->low_column, to, p->pixel);
+        }
+    }
+}
+
+// The runs of one row of output and a phase of its columns; taps [first, last) of the columns.
+static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const phase *columns, int64_t first,
+                         int64_t last, int64_t vector_step) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t *w_k = s->problem->w_k;
+    int64_t row_first, row_last, count = 0;
+    reach(h, rows, row_q, &row_first, &row_last);
+    const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
+    const bool merged = p->pixel == p->channels && w->offset_step == 1 &&
+                        (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step);
+    const int64_t length = merged ? last - first : 1;
+    if (first == last)
+        return 0;
+    for (int64_t td = b->depth_first; td < b->depth_last; td++)
+        for (int64_t th = row_first; th < row_last; th++)
+            for (int64_t tw = first; tw < last; tw += length) {
+                run *r = &b->runs[count++];
+                r->scalars = td * b->plane_step + (at_row + th * h->offset_step) / b->row_divisor * b->row_step +
+                             tw * w->offset_step * p->pixel;
+                const int64_t position =
+                    ((b->depth.position + td) * h->taps + rows->position + th) * w->taps + columns->position + tw;
+                r->vectors = p->in_place ? (b->depth.tap + td * b->depth.tap_step) * w_k[0] +
+                                               (rows->tap + th * rows->tap_step) * w_k[1] +
+                                               (columns->tap + tw * columns->tap_step) * w_k[2]
+                                         : position * p->channels * vector_step;
+                r->length = length * p->channels;
+            }
+    return count;
+}
+
+// A row of tiles: outputs [q0, q1) of one phase, by the runs of `o`.
+typedef struct stretch {
+    const unit *base; // the scalars of q = 0
+    int64_t step;     // from a pixel to the next
+    float *out;       // of q = 0
+    int64_t width;
+} stretch;
+
+static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
+    const int64_t limit = s->step * 4 % 4096 == 0 ? least(most_rows(s->width), 9) : most_rows(s->width);
+    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
+    for (int64_t t = 0, q = q0; t < tiles; t++) {
+        const int64_t rows = count / tiles + (t < longer);
+        o.scalars = s->base + q * s->step;
+        o.out = s->out + q * o.out_row;
+        TILE_TABLE[s->width][rows](&o);
+        q += rows;
+    }
+}
+
+// Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
+static void again_where_nan(const block *b, operands o, const stretch *s, const phase *rows, int64_t row_q,
+                            const phase *columns, int64_t q0, int64_t q1) {
+    for (int64_t q = q0; q < q1; q++) {
+        uvec nan = {0};
+        for (int64_t v = 0; v < s->width; v++) {
+            const vec x = vec_load(s->out + q * o.out_row + v * LANES);
+            nan |= (uvec)(x != x);
+        }
+        if (!uvec_any(nan))
+            continue;
+        int64_t first, last;
+        reach(&b->c->p.s.axes[2], columns, q, &first, &last);
+        o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
+        tiles_of(o, s, q, q + 1);
+    }
+}
+
+// One row of one phase.
+static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t row_q, const phase *columns,
+                         int64_t width, float *row_out, int64_t pixel_out) {
+    const plan *p = &b->c->p;
+    const axis *w = &p->s.axes[2];
+    const int64_t q0 = b->column0, q1 = least(b->column1, columns->count);
+    if (q0 >= q1)
+        return;
+    o.runs = b->runs;
+    o.scalar_row = w->in_step * p->pixel;
+    o.out_row = w->out_step * pixel_out;
+    const stretch s = {b->base + (columns->offset - b->low_column) * p->pixel, o.scalar_row, row_out, width};
+    if (w->offset_step >= CLIPPED * w->in_step) {
+        // Far dilated: neighbours that reach the same inputs are a stretch of their own, without zeros.
+        for (int64_t q = q0, end; q < q1; q = end) {
+            int64_t first, last, next_first, next_last;
+            reach(w, columns, q, &first, &last);
+            for (end = q + 1; end < q1; end++) {
+                reach(w, columns, end, &next_first, &next_last);
+                if (next_first != first || next_last != last)
+                    break;
+            }
+            o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
+            tiles_of(o, &s, q, end);
+        }
+        return;
+    }
+    o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
+    tiles_of(o, &s, q0, q1);
+    // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
+    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
+    const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
+    const int64_t outside = most(inside, room < 0 ? 0 : room / w->in_step + 1);
+    if (columns->taps == 0)
+        return;
+    again_where_nan(b, o, &s, rows, row_q, columns, q0, least(q1, inside));
+    again_where_nan(b, o, &s, rows, row_q, columns, most(q0, outside), q1);
+}
+
+// A row of the buffer, `[column][lane]`, to the output.
+static void finish_row(const block *b, elem *out, int64_t columns, int64_t lanes, int64_t width) {
+    const solve *s = &b->c->p.s;
+    const int64_t pitch = width * LANES;
+    if (s->out_c == 1) {
+        for (int64_t x = 0; x < columns; x++)
+            for (int64_t l = 0; l < lanes; l += LANES) {
+                const vec v = vec_load(b->buffer + x * pitch + l);
+                elem *to = out + x * s->out_x[2] + l;
+                lanes - l >= LANES ? elem_store(to, v) : elem_store_part(to, v, lanes - l);
+            }
+        return;
+    }
+    for (int64_t l = 0; l < lanes; l += LANES)
+        for (int64_t x = 0; x < columns; x += LANES) {
+            const int64_t count = least(LANES, columns - x);
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = i < count ? vec_load(b->buffer + (x + i) * pitch + l) : (vec){0};
+            vec_transpose(v);
+            elem *to = out + l * s->out_c + x * s->out_x[2];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < lanes - l)
+                    store_line(to + i * s->out_c, s->out_x[2], v[i], count);
+        }
+}
+
+static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
+    const call *c = b->c;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const axis *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
+    const int64_t lanes = least(width * LANES, s->lanes - first);
+    operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES};
+    o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
+    const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
+    elem *image = c->out + b->n * s->out_n + (b->group * s->lanes + first) * s->out_c + b->plane * s->out_x[0];
+    for (int64_t q = b->row0; q < b->row1; q++)
+        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
+            const phase rows = phase_of(h, r, s->backward);
+            elem *out = image + (q * h->out_step + r) * s->out_x[1];
+            // What is finished later stands in the buffer from its first column on.
+            float *to = p->direct ? (float *)(void *)out : b->buffer - column_first * width * LANES;
+            const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
+            for (int64_t pw = 0; pw < w->out_step; pw++) {
+                const phase columns = phase_of(w, pw, s->backward);
+                row_of_tiles(b, o, &rows, q, &columns, width, to + pw * pixel_out, pixel_out);
+            }
+            if (!p->direct)
+                finish_row(b, out + column_first * s->out_x[2], column_last - column_first, lanes, width);
+        }
+}
+
+static block block_of(const call *c, int64_t worker) {
+    const plan *p = &c->p;
+    char *mine = c->workers + worker * worker_bytes(p);
+    block b = {.c = c};
+    b.rows = (unit *)(void *)mine;
+    b.runs = (run *)(void *)(mine + p->rows_bytes);
+    b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
+    return b;
+}
+
+static void place_block(block *b, int64_t n, int64_t group, int64_t plane, int64_t row_block, int64_t column_block) {
+    const plan *p = &b->c->p;
+    const axis *d = &p->s.axes[0], *h = &p->s.axes[1], *w = &p->s.axes[2];
+    b->n = n, b->group = group, b->plane = plane;
+    b->row0 = row_block * p->rows;
+    b->row1 = least(b->row0 + p->rows, ceil_div(h->out, h->out_step));
+    b->column0 = column_block * p->columns;
+    b->column1 = least(b->column0 + p->columns, ceil_div(w->out, w->out_step));
+    b->depth = phase_of(d, plane % d->out_step, p->s.backward);
+    b->plane_q = plane / d->out_step;
+    reach(d, &b->depth, b->plane_q, &b->depth_first, &b->depth_last);
+}
+
+static void shared_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = &c->p;
+    block b = block_of(c, worker);
+    const int64_t share = task % p->groups_of_panels;
+    task /= p->groups_of_panels;
+    const int64_t column_block = task % p->column_blocks;
+    task /= p->column_blocks;
+    const int64_t row_block = task % p->row_blocks;
+    task /= p->row_blocks;
+    const int64_t planes = p->s.axes[0].out, G = p->s.problem->G;
+    place_block(&b, task / planes / G, task / planes % G, task % planes, row_block, column_block);
+    place_input(&b, true);
+    const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
+    for (int64_t panel = first; panel < last; panel++)
+        panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
+}
+
+static void own_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = &c->p;
+    block b = block_of(c, worker);
+    const int64_t group = task / p->groups_of_panels, share = task % p->groups_of_panels;
+    const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
+    unit *packed = (unit *)(void *)((char *)b.buffer + p->buffer_bytes);
+    const int64_t planes = p->s.axes[0].out;
+    const bool single = p->s.problem->N * planes * p->row_blocks * p->column_blocks == 1;
+    for (int64_t panel = first; panel < last; panel++) {
+        const unit *weights = packed;
+        if (p->in_place)
+            weights = (const unit *)(const void *)(c->weights + group * p->s.problem->w_g + panel * p->wide * LANES);
+        else
+            pack_panel(c, group, panel, packed);
+        for (int64_t n = 0; n < p->s.problem->N; n++)
+            for (int64_t plane = 0; plane < planes; plane++)
+                for (int64_t rows = 0; rows < p->row_blocks; rows++)
+                    for (int64_t columns = 0; columns < p->column_blocks; columns++) {
+                        place_block(&b, n, group, plane, rows, columns);
+                        place_input(&b, panel == first || !single);
+                        panel_of_block(&b, panel, weights);
+                    }
+    }
+}
+
+int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+    opwright_problem own = *problem;
+    plan p;
+    plan_of(&p, &own, backward, workers);
+    return p.bias_bytes + p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
+}
+
+void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                   const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+    opwright_problem own = *problem;
+    call c = {.in = in, .weights = weights, .bias = bias, .out = out};
+    plan_of(&c.p, &own, backward, team ? team->workers : 1);
+    const plan *p = &c.p;
+    c.biases = scratch;
+    c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
+    c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
+    c.workers = (char *)c.packed + p->weights_bytes;
+    list_positions(&p->s, p->channels, c.positions);
+    const int64_t padded = p->panels * p->wide * LANES;
+    for (int64_t g = 0; g < own.G; g++)
+        for (int64_t l = 0; l < padded; l += LANES) {
+            const int64_t count = most(0, least(LANES, p->s.lanes - l));
+            const vec v = bias && count > 0 ? elem_load_part(bias + g * p->s.lanes + l, count) : (vec){0};
+            vec_store(c.biases + g * padded + l, v);
+        }
+    if (p->own) {
+        opwright_run(team, own_task, &c, own.G * p->groups_of_panels);
+        return;
+    }
+    opwright_run(team, pack_task, &c, own.G * p->panels);
+    opwright_run(team, shared_task, &c,
+                 own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->groups_of_panels);
+}

@@ -1,0 +1,482 @@
+// y and x over width lanes: the vectors are neighbouring columns of output, the scalars weights.
+//
+// For outputs of few channels, where channel lanes would stay empty, and for products without taps in a layout whose
+// columns are contiguous, which needs no transposition at all. A vector holds LANES outputs of one phase of solve.h;
+// the rows of a tile are output channels or, where there are fewer channels than phases, phases that reach the same
+// inputs. Weights are packed `[group][output channel][tap][reduced channel]`, or `[...][reduced channel][tap of the
+// row]` where the taps of a row are more than the channels; input is copied `[plane][row][column % step][channel]
+// [column / step]` or read in place. A task is a block of rows and columns of one image and group. Loop order: rows,
+// phases, groups of tile rows, columns.
+//
+// Zeros beside a row's ends are multiplied. Where that gives NaN the pixel is done again from its own taps.
+
+#include "engine.h"
+#include "solve.h"
+
+enum {
+    BLOCK_BYTES = 256 << 10, // of a task's input, as in channels.c
+    BLOCK_VECTORS = 32,      // of a row that a block is wide at most
+};
+
+typedef struct plan {
+    solve s;
+    int64_t channels; // reduced, in units
+    bool phases;      // rows of a tile are phases
+    bool along_taps;  // runs go along the taps of a row, not along the channels
+    bool copied, in_place;
+    int64_t channel_space;      // of a tap's packed weights, in units
+    int64_t weights_pitch;      // from an output channel to the next
+    int64_t channel_step;       // from a channel of a copied row to the next
+    int64_t part_step;          // from the columns of one remainder to those of the next
+    int64_t rows, columns;      // of a block, in q
+    int64_t row_blocks, column_blocks;
+    int64_t slots, slot_columns;
+    int64_t rows_bytes, runs_bytes, buffer_bytes, bias_bytes, positions_bytes, weights_bytes;
+} plan;
+
+static void plan_of(plan *p, opwright_problem *problem, bool backward) {
+    collapse(problem);
+    *p = (plan){.s = solve_of(problem, backward)};
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
+    p->phases = w->out_step > s->lanes;
+    p->along_taps = w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
+    const int64_t taps = d->taps * h->taps * w->taps;
+    p->in_place = taps == 1 && sizeof(elem) == sizeof(unit) && s->w_reduced == 1;
+    // Rows of a tile whose distance is near a multiple of 4 KiB would share few sets of the first-level cache.
+    const int64_t distance = (p->phases ? class_taps(w, 0) : taps) * p->channels * 4 % 4096;
+    p->channel_space = p->channels + (p->along_taps || (distance >= 128 && distance <= 4096 - 128) ? 0 : 16);
+    p->weights_pitch = p->in_place ? s->w_lane : taps * p->channel_space;
+
+    const int64_t row_count = ceil_div(w->out, w->out_step), height = ceil_div(h->out, h->out_step);
+    int64_t low, high;
+    span(w, backward, 0, row_count, &low, &high);
+    p->copied = low < 0 || high > w->in || sizeof(elem) != sizeof(unit) || s->in_x[2] != 1 || w->in_step != 1 ||
+                row_count < LANES || s->in_c * 4 % 2048 == 0;
+    p->columns = least(row_count, BLOCK_VECTORS * LANES);
+    for (;;) {
+        span(w, backward, 0, p->columns, &low, &high);
+        p->slot_columns = high - low;
+        p->part_step = ceil_div(high - low, w->in_step) + LANES;
+        if (p->part_step * 4 % 2048 == 0)
+            p->part_step += LANES;
+        if (p->columns <= 4 * LANES || d->taps * least(h->taps, h->in) * w->in_step * p->part_step * p->channels * 4 <= BLOCK_BYTES)
+            break;
+        p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
+    }
+    p->channel_step = p->copied ? p->part_step * w->in_step : s->in_c;
+    const int64_t row_bytes = d->taps * p->channels * p->part_step * w->in_step * 4;
+    p->rows = height;
+    p->column_blocks = ceil_div(row_count, p->columns);
+    const int64_t planes = problem->N * problem->G * d->out * p->column_blocks;
+    for (;;) {
+        span(h, backward, 0, p->rows, &low, &high);
+        p->slots = least(high, h->in) - most(low, 0);
+        const bool fits = p->slots * row_bytes <= BLOCK_BYTES && planes * ceil_div(height, p->rows) >= 8;
+        if (p->rows == 1 || fits)
+            break;
+        p->rows = ceil_div(p->rows, 2);
+    }
+    p->slots = most(0, least(high - low, h->in));
+    p->row_blocks = ceil_div(height, p->rows);
+    p->rows_bytes = p->copied ? rounded(p->slots * row_bytes) : 0;
+    p->runs_bytes = rounded(taps * most(1, p->along_taps ? p->channels : 1) * (int64_t)sizeof(run));
+    p->buffer_bytes = rounded((ceil_div(p->columns, LANES) * LANES + LANES) * 16 * 4);
+    p->bias_bytes = rounded(problem->G * s->lanes * LANES * 4);
+    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
+    p->weights_bytes = p->in_place ? 0 : rounded(problem->G * s->lanes * p->weights_pitch * 4);
+}
+
+static int64_t worker_bytes(const plan *p) { return p->rows_bytes + p->runs_bytes + p->buffer_bytes; }
+
+typedef struct call {
+    plan p;
+    const elem *in, *weights;
+    elem *out;
+    const unit *packed;
+    float *biases;
+    int64_t *positions;
+    char *workers;
+} call;
+
+// Where the weights of a tap begin in a row of scalars, and how far apart its channels are. Along taps, those of one
+// class of columns lie together, channels outside of them.
+static void place_tap(const plan *p, int64_t position, int64_t tap, int64_t *begin, int64_t *step) {
+    const axis *w = &p->s.axes[2];
+    *begin = position * p->channel_space, *step = 1;
+    if (!p->along_taps)
+        return;
+    const int64_t in_row = position % w->taps, class = p->s.backward ? tap % w->taps % w->classes : 0;
+    const int64_t before = p->s.backward ? taps_before(w, class) : 0;
+    *step = p->s.backward ? class_taps(w, class) : w->taps;
+    *begin = (position - in_row + before) * p->channels + in_row - before;
+}
+
+// One output channel's weights from a tensor whose taps are contiguous, LANES taps at once.
+static void pack_taps(const call *c, const elem *from, unit *to) {
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const int64_t *k = s->problem->taps, taps = k[0] * k[1] * k[2];
+    for (int64_t t = 0; t < taps; t += LANES) {
+        const int64_t count = least(LANES, taps - t);
+        for (int64_t i = 0; i < p->channels; i += LANES) {
+            const int64_t units = least(LANES, p->channels - i);
+            vec v[LANES];
+            UNROLL for (int64_t u = 0; u < LANES; u++) {
+                const int64_t channel = (i + u) * UNIT_CHANNELS;
+                v[u] = u < units ? unit_line(from + channel * s->w_reduced + t, s->w_reduced, s->reduced - channel, 1,
+                                             count)
+                                 : (vec){0};
+            }
+            vec_transpose(v);
+            UNROLL for (int64_t u = 0; u < LANES; u++)
+                if (u < count)
+                    units_store_part(to + c->positions[t + u] * p->channel_space + i, v[u], units);
+        }
+    }
+}
+
+// Weights as rows of scalars, LANES output channels a task: read along whatever is contiguous.
+static void pack_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const opwright_problem *problem = s->problem;
+    const int64_t *k = problem->taps;
+    const int64_t of_group = ceil_div(s->lanes, LANES), group = task / of_group, lane = task % of_group * LANES;
+    const int64_t rows = least(LANES, s->lanes - lane);
+    const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
+    unit *to = (unit *)c->packed + (group * s->lanes + lane) * p->weights_pitch;
+    const bool taps_first = problem->w_k[2] == 1 && problem->w_k[1] == k[2] && problem->w_k[0] == k[1] * k[2];
+    if (taps_first && !p->along_taps && k[0] * k[1] * k[2] > 1) {
+        for (int64_t row = 0; row < rows; row++)
+            pack_taps(c, from + row * s->w_lane, to + row * p->weights_pitch);
+        return;
+    }
+    for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++) {
+        const elem *tap = from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
+                          t % k[2] * problem->w_k[2];
+        int64_t begin, step;
+        place_tap(p, c->positions[t], t, &begin, &step);
+        if (s->w_lane == 1 && step == 1 && rows > 1) {
+            for (int64_t i = 0; i < p->channels; i += LANES) {
+                const int64_t channel = i * UNIT_CHANNELS, units = least(LANES, p->channels - i);
+                transpose(tap + channel * s->w_reduced, s->w_reduced, s->reduced - channel, 1, rows, to + begin + i,
+                          p->weights_pitch, units);
+            }
+            continue;
+        }
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t i = 0; i < p->channels; i++) {
+                const elem *at = tap + row * s->w_lane + i * UNIT_CHANNELS * s->w_reduced;
+                unit *place = to + row * p->weights_pitch + begin + i * step;
+#if OPWRIGHT_PAIRS
+                const uint32_t odd = 2 * i + 1 < s->reduced ? at[s->w_reduced] : 0;
+                *place = (uint32_t)*at | odd << 16;
+#else
+                *place = elem_get(at);
+#endif
+            }
+    }
+}
+
+typedef struct block {
+    const call *c;
+    int64_t n, group, plane, plane_q, row0, row1, column0, column1;
+    phase depth;
+    int64_t depth_first, depth_last;
+    const unit *base;
+    int64_t plane_step, row_step, low_row, low_column;
+    run *runs;
+    float *buffer;
+    unit *rows;
+} block;
+
+// The units of neighbouring channels of one pixel.
+INLINE vec channel_units(const elem *p, int64_t channels) {
+#if OPWRIGHT_PAIRS
+    vec v = {0};
+    memcpy(&v, p, 2 * (size_t)channels);
+    return v;
+#else
+    return load_line(p, 1, channels);
+#endif
+}
+
+// Pixels [low, low + count) of a row of input as a line for each unit of channels, `line` units apart, zeros beyond
+// the row's ends.
+static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t line) {
+    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    for (int64_t c = 0; c < s->reduced; c += UNIT_CHANNELS) {
+        memset(to + c / UNIT_CHANNELS * line, 0, (size_t)first * sizeof *to);
+        memset(to + c / UNIT_CHANNELS * line + last, 0, (size_t)(line - last) * sizeof *to);
+    }
+    for (int64_t x = first; x < last; x += LANES)
+        for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
+            const int64_t pixels = least(LANES, last - x), channels = least(LANES * UNIT_CHANNELS, s->reduced - c);
+            const elem *from = row + (low + x) * s->in_x[2] + c;
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = i < pixels ? channel_units(from + i * s->in_x[2], channels) : (vec){0};
+            vec_transpose(v);
+            unit *at = to + c / UNIT_CHANNELS * line + x;
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < ceil_div(channels, UNIT_CHANNELS))
+                    units_store_part(at + i * line, v[i], pixels);
+        }
+}
+
+// One row of one channel, columns [low, low + count), told apart by their remainder; zeros beyond the row's ends.
+static void copy_line(const block *b, const elem *row, int64_t channels, int64_t low, int64_t count, unit *to) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const int64_t step = s->axes[2].in_step, extent = s->axes[2].in;
+    memset(to, 0, (size_t)(step * p->part_step) * sizeof *to);
+    for (int64_t part = 0; part < step; part++) {
+        // Column low + part + x*step.
+        const int64_t first = low + part < 0 ? ceil_div(-low - part, step) : 0;
+        const int64_t last = least(ceil_div(count - part, step), low + part >= extent ? 0 : (extent - 1 - low - part) / step + 1);
+        for (int64_t x = first; x < last; x += LANES) {
+            const elem *from = row + (low + part + x * step) * s->in_x[2];
+            const vec v = unit_line(from, s->in_c, channels, step * s->in_x[2], least(LANES, last - x));
+            units_store_part(to + part * p->part_step + x, v, least(LANES, last - x));
+        }
+    }
+}
+
+static void place_input(block *b) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const elem *image = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c;
+    const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
+    if (!p->copied) {
+        b->plane_step = d->offset_step * s->in_x[0], b->row_step = s->in_x[1];
+        b->low_row = b->low_column = 0;
+        b->base = (const unit *)(const void *)image + plane0 * s->in_x[0];
+        return;
+    }
+    int64_t high_row, high_column;
+    span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
+    span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
+    b->low_row = most(b->low_row, 0);
+    b->row_step = p->channels * p->channel_step;
+    b->plane_step = p->slots * b->row_step;
+    b->base = b->rows;
+    for (int64_t t = b->depth_first; t < b->depth_last; t++)
+        for (int64_t row = b->low_row; row < least(high_row, h->in); row++) {
+            const elem *from = image + (plane0 + t * d->offset_step) * s->in_x[0] + row * s->in_x[1];
+            unit *to = b->rows + t * b->plane_step + (row - b->low_row) * b->row_step;
+            if (s->in_c == 1 && s->in_x[2] != 1 && w->in_step == 1)
+                copy_columns(s, from, b->low_column, high_column - b->low_column, to, p->channel_step);
+            else
+                for (int64_t c = 0; c < p->channels; c++)
+                    copy_line(b, from + c * UNIT_CHANNELS * s->in_c, s->reduced - c * UNIT_CHANNELS, b->low_column,
+                              high_column - b->low_column, to + c * p->channel_step);
+        }
+}
+
+// The runs of one row of output and a phase of its columns, taps [first, last) of the columns; their `step`.
+static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const phase *columns, int64_t first,
+                         int64_t last, int64_t *count) {
+    const plan *p = &b->c->p;
+    const axis *h = &p->s.axes[1], *w = &p->s.axes[2];
+    int64_t row_first, row_last;
+    reach(h, rows, row_q, &row_first, &row_last);
+    const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
+    const int64_t at_column = b->column0 * w->in_step + columns->offset - b->low_column;
+    *count = 0;
+    for (int64_t td = b->depth_first; td < b->depth_last; td++)
+        for (int64_t th = row_first; th < row_last; th++) {
+            const int64_t tap = ((b->depth.position + td) * h->taps + rows->position + th) * w->taps + columns->position;
+            const int64_t line = td * b->plane_step + (at_row + th * h->offset_step) * b->row_step;
+            if (p->along_taps) {
+                for (int64_t c = 0; c < p->channels && first < last; c++)
+                    b->runs[(*count)++] = (run){tap * p->channels + c * columns->taps + first,
+                                                line + c * p->channel_step + at_column + first * w->offset_step, last - first};
+                continue;
+            }
+            for (int64_t tw = first; tw < last; tw++) {
+                const int64_t column = at_column + tw * w->offset_step;
+                const int64_t at = p->copied ? column % w->in_step * p->part_step + column / w->in_step : column;
+                b->runs[(*count)++] = (run){(tap + tw) * p->channel_space, line + at, p->channels};
+            }
+        }
+    return p->along_taps ? w->offset_step : p->channel_step;
+}
+
+// Rows of a tile, [m][column], to the output: `columns` from `first` on, q_step and row_step elements apart.
+static void finish(const float *from, int64_t pitch, int64_t rows, int64_t columns, elem *to, int64_t q_step,
+                   int64_t row_step) {
+    for (int64_t x = 0; x < columns; x += LANES) {
+        const int64_t count = least(LANES, columns - x);
+        if (row_step != 1 || q_step == 1) {
+            for (int64_t m = 0; m < rows; m++)
+                store_line(to + m * row_step + x * q_step, q_step, vec_load(from + m * pitch + x), count);
+            continue;
+        }
+        for (int64_t first = 0; first < rows; first += LANES) {
+            const int64_t here = least(LANES, rows - first);
+            vec v[LANES];
+            UNROLL for (int64_t m = 0; m < LANES; m++)
+                v[m] = m < here ? vec_load(from + (first + m) * pitch + x) : (vec){0};
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < count)
+                    elem_store_part(to + (x + i) * q_step + first, v[i], here);
+        }
+    }
+}
+
+// All columns of the block for the rows of one tile: output channels from `channel` on, or phases from `number` on.
+static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const phase *columns, int64_t number,
+                         int64_t channel, int64_t mr, elem *out) {
+    const call *c = b->c;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const axis *w = &s->axes[2];
+    const int64_t q0 = b->column0, q1 = least(b->column1, columns->count), count = q1 - q0;
+    operands o = {.runs = b->runs, .bias_row = p->phases ? 0 : LANES};
+    o.step = list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
+    o.scalars = c->packed + channel * p->weights_pitch;
+    if (p->in_place)
+        o.scalars = c->packed + b->group * s->problem->w_g + (channel - b->group * s->lanes) * p->weights_pitch;
+    o.scalar_row = p->phases ? columns->taps * p->channel_space : p->weights_pitch;
+    o.bias = c->biases + channel * LANES;
+    const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
+    elem *to = out + (q0 * w->out_step + number) * s->out_x[2];
+    const bool direct = sizeof(elem) == sizeof(float) && q_step == 1 &&
+                        (p->copied ? count % LANES == 0 : count >= LANES);
+    const int64_t vectors = ceil_div(count, LANES), pitch = vectors * LANES;
+    float *result = direct ? (float *)(void *)to : b->buffer;
+    o.out_row = direct ? row_step : pitch;
+    // Columns past the last one are computed, from scratch to scratch, and not stored; in place the last vector ends
+    // with the row, and repeats columns of the one before.
+    const int64_t whole = p->copied ? vectors : count / LANES;
+    for (int64_t v = 0; v < vectors;) {
+        const int64_t left = v < whole ? whole - v : 1;
+        const int64_t nb = left >= 8 && mr <= MOST_8 ? 8 : left >= 4 && mr <= MOST_4 ? 4 : left >= 2 && mr <= MOST_2 ? 2 : 1;
+        const int64_t at = v < whole ? v * LANES : count - LANES;
+        o.vectors = b->base + at;
+        o.out = result + at;
+        TILE_TABLE[nb][mr](&o);
+        v += nb;
+    }
+    // Columns with taps beyond the row's ends whose zeros met an Inf or a NaN.
+    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
+    const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
+    const int64_t outside = room < 0 ? 0 : room / w->in_step + 1;
+    for (int64_t q = q0; columns->taps > 0 && q < q1; q++) {
+        if (q >= inside && q < outside) {
+            q = most(q, least(outside, q1) - 1);
+            continue;
+        }
+        bool nan = false;
+        for (int64_t m = 0; m < mr; m++)
+            nan |= result[m * o.out_row + q - q0] != result[m * o.out_row + q - q0];
+        if (!nan)
+            continue;
+        int64_t first, last;
+        reach(w, columns, q, &first, &last);
+        float again[16 * LANES];
+        operands one = o;
+        list_runs(b, rows, row_q, columns, first, last, &one.run_count);
+        one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES;
+        TILE_TABLE[1][mr](&one);
+        for (int64_t m = 0; m < mr; m++)
+            result[m * o.out_row + q - q0] = again[m * LANES];
+        list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
+    }
+    if (!direct)
+        finish(b->buffer, pitch, mr, count, to, q_step, row_step);
+}
+
+static void task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    char *mine = c->workers + worker * worker_bytes(p);
+    block b = {.c = c};
+    b.rows = (unit *)(void *)mine;
+    b.runs = (run *)(void *)(mine + p->rows_bytes);
+    b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
+    b.column0 = task % p->column_blocks * p->columns, task /= p->column_blocks;
+    b.column1 = least(b.column0 + p->columns, ceil_div(w->out, w->out_step));
+    b.row0 = task % p->row_blocks * p->rows, task /= p->row_blocks;
+    b.row1 = least(b.row0 + p->rows, ceil_div(h->out, h->out_step));
+    b.plane = task % d->out, task /= d->out;
+    b.group = task % s->problem->G, b.n = task / s->problem->G;
+    b.depth = phase_of(d, b.plane % d->out_step, s->backward), b.plane_q = b.plane / d->out_step;
+    reach(d, &b.depth, b.plane_q, &b.depth_first, &b.depth_last);
+    place_input(&b);
+
+    const int64_t first = b.group * s->lanes;
+    elem *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
+    // Phases share long runs whose vectors come from the second-level cache: more rows read them less often.
+    const int64_t wide = b.column1 - b.column0;
+    const int64_t limit = wide > 2 * LANES && !p->phases ? MOST_4 : wide > LANES ? MOST_2 : MOST_1;
+    for (int64_t q = b.row0; q < b.row1; q++)
+        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
+            const phase rows = phase_of(h, r, s->backward);
+            elem *out = image + (q * h->out_step + r) * s->out_x[1];
+            for (int64_t pw = 0; pw < w->out_step;) {
+                const phase columns = phase_of(w, pw, s->backward);
+                // Phases that follow, reach the same inputs and have their weights next are rows of one tile.
+                int64_t alike = 1;
+                while (p->phases && alike < limit && pw + alike < w->out_step) {
+                    const phase next = phase_of(w, pw + alike, s->backward);
+                    if (next.taps != columns.taps || next.offset != columns.offset || next.count != columns.count ||
+                        next.position != columns.position + alike * columns.taps)
+                        break;
+                    alike++;
+                }
+                const int64_t of_tile = p->phases ? 1 : s->lanes, tiles = ceil_div(of_tile, limit);
+                int64_t channel = 0;
+                for (int64_t t = 0; columns.count > b.column0 && t < (p->phases ? s->lanes : tiles); t++) {
+                    const int64_t mr = p->phases ? alike : s->lanes / tiles + (t < s->lanes % tiles);
+                    rows_of_tile(&b, &rows, q, &columns, pw, first + channel, mr, out + channel * s->out_c);
+                    channel += p->phases ? 1 : mr;
+                }
+                pw += alike;
+            }
+        }
+}
+
+bool over_columns_fits(const opwright_problem *problem, bool backward) {
+    opwright_problem own = *problem;
+    plan p;
+    plan_of(&p, &own, backward);
+    const solve *s = &p.s;
+    const bool product = own.taps[0] * own.taps[1] * own.taps[2] == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
+                         s->axes[2].in_step == 1 && s->axes[2].out_step == 1 && s->axes[2].out >= LANES;
+    return product || s->lanes < LANES;
+}
+
+int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+    opwright_problem own = *problem;
+    plan p;
+    plan_of(&p, &own, backward);
+    return p.bias_bytes + p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
+}
+
+void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                  const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+    opwright_problem own = *problem;
+    call c = {.in = in, .weights = weights, .out = out};
+    plan_of(&c.p, &own, backward);
+    const plan *p = &c.p;
+    c.biases = scratch;
+    c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
+    unit *packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
+    c.workers = (char *)packed + p->weights_bytes;
+    for (int64_t l = 0; l < own.G * p->s.lanes; l++)
+        vec_store(c.biases + l * LANES, vec_splat(bias ? elem_get(bias + l) : 0));
+    list_positions(&p->s, 1, c.positions);
+    c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
+    if (!p->in_place)
+        opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
+    opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);
+}

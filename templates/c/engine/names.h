@@ -1,0 +1,33 @@
+// The names that one text gets per dtype and instruction set.
+//
+// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16 or -DOPWRIGHT_F16, and with -DOPWRIGHT_ISA=avx512 or another.
+
+#ifndef OPWRIGHT_NAMES_H
+#define OPWRIGHT_NAMES_H
+
+#include <stdint.h>
+
+// An element of a tensor; bf16 and f16 by their bit patterns.
+#if defined(OPWRIGHT_BF16)
+#define OPWRIGHT_DTYPE bf16
+typedef uint16_t elem;
+#elif defined(OPWRIGHT_F16)
+#define OPWRIGHT_DTYPE f16
+typedef uint16_t elem;
+#else
+#define OPWRIGHT_DTYPE f32
+typedef float elem;
+#endif
+
+#define OPWRIGHT_JOIN_(a, b, c) a##_##b##_##c
+#define OPWRIGHT_JOIN(a, b, c) OPWRIGHT_JOIN_(a, b, c)
+#define OPWRIGHT_PAIR_(a, b) a##_##b
+#define OPWRIGHT_PAIR(a, b) OPWRIGHT_PAIR_(a, b)
+
+// Functions of the engine: OPWRIGHT_NAME(y) is opwright_y_f32_avx512.
+#define OPWRIGHT_NAME(name) OPWRIGHT_JOIN(opwright_##name, OPWRIGHT_DTYPE, OPWRIGHT_ISA)
+// Kernels, whose names have the dtype already, and what tells how much scratch memory they need.
+#define OPWRIGHT_KERNEL(name) OPWRIGHT_PAIR(name, OPWRIGHT_ISA)
+#define OPWRIGHT_SCRATCH(name) OPWRIGHT_JOIN(name, OPWRIGHT_ISA, scratch)
+
+#endif

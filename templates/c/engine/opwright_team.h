@@ -1,0 +1,31 @@
+// Threads that work on one call together.
+//
+// A kernel takes a team as a pointer, so it is bound to no pool: bring your own, pass NULL for none, or use
+// opwright_team_run (c/engine/team.c) as `{opwright_team_run, 4}`.
+
+#ifndef OPWRIGHT_TEAM_H
+#define OPWRIGHT_TEAM_H
+
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+// Runs work(context, worker) once for each worker in [0, workers), at the same time where it can, and returns when all
+// have returned. Workers share tasks among themselves; no result depends on how many there are.
+typedef void opwright_team_function(void (*work)(void *context, int64_t worker), void *context, int64_t workers);
+
+typedef struct opwright_team {
+    opwright_team_function *run;
+    int64_t workers;
+} opwright_team;
+
+// The package's own pool of POSIX threads, for any number of workers and of callers.
+opwright_team_function opwright_team_run;
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

@@ -1,0 +1,750 @@
+// The solve for the weights: a matrix product whose rows are (tap, channel of big), whose lanes are channels of small
+// and whose reduction runs over the output pixels of the whole batch,
+//     W[g,a,b,k] = sum over n, o of small[n, g*A + a, o] * big[n, g*B + b, o*stride + k*dilation - pad].
+//
+// Loops, outermost first:
+//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the pixels
+//     block    a box of output pixels whose operands fit L2. Both are copied once per block: big to rows with its
+//              width zero-padded, [channel block][n][depth][height][phase][position][channel], small to panels
+//              [lane block][n][depth][height][phase][pixel][lane]
+//     lanes    1 to 4 vectors of small's channels
+//     tap row  (kd, kh): the pixels whose input row exists form runs; padding in depth and height costs nothing
+//     tile     MR neighbouring floats of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
+//              while every run of the block is walked once
+// With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it the taps of
+// an output are neighbours again.
+//
+// A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
+// are walked one by one where their input exists.
+//
+// Which sums are formed depends on the problem only: no result depends on the number of workers. Chunks are summed in
+// their order.
+
+#include "engine.h"
+#include "weights_tiles.h"
+
+// Bounds, in elements unless said.
+enum {
+    BLOCK = 96 * 1024,   // rows and panels of one block: with them in L2, dw streams past
+    CHANNELS = 64,       // neighbours in the row scratch: a longer pitch would put all pixels into few sets of L1
+    PART = 256,          // channels of a task
+    PART_DW = 256 * 1024,
+    CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
+    CHUNKS = 16,
+    TASK_MADDS = 1 << 21,
+};
+
+typedef struct plan {
+    opwright_problem p;
+    int64_t step[3], unit[3];      // the input moves step * unit from output to output; taps are at multiples of unit
+    int64_t phases, positions;     // of the last axis: see pack_rows
+    int64_t odd;                   // positions that follow a phase for the half pair at its end
+    int64_t box[4], boxes[4], blocks;
+    int64_t depth, height;         // input planes and rows of a box
+    int64_t pixels;                // of a box, in the panel
+    int64_t vectors, together;     // ceil(A / LANES), and how many of them go together
+    int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
+    int64_t chunks, tiles;         // tiles: tasks of one chunk
+    int64_t dw;                    // floats of one task's dw
+    bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
+    bool small_stays, big_stays;   // used where it is, not packed
+    int64_t floats[3], runs;       // scratch of a worker
+} plan;
+
+// A stretch of outputs: where it begins in the panel and in the rows, in pixels of the one and positions of the other;
+// in elements where they are not packed.
+typedef struct run {
+    int64_t panel, row, count;
+} run;
+
+INLINE int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+// Parts of at most `most` out of `all`, as even as multiples of `of` allow.
+static int64_t even(int64_t all, int64_t most_, int64_t of) {
+    const int64_t parts = ceil_div(all, most_);
+    return most(1, round_up(ceil_div(all, most(parts, 1)), of));
+}
+
+static bool folds(const opwright_problem *p) {
+    for (int i = 1; i < 3; i++)
+        if (p->taps[i] != 1 || p->stride[i] != 1 || p->pad[i] != 0 || p->small[i] != p->big[i])
+            return false;
+    return (p->small[1] == 1 || (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]));
+}
+
+// The same problem, its axes merged where no tap tells them apart.
+static opwright_problem folded(opwright_problem p) {
+    for (int i = 0; i < 3; i++)
+        if (p.taps[i] == 1)
+            p.dilation[i] = p.stride[i];
+    for (int axis = 0; axis < 3 && folds(&p); axis++) {
+        p.small_x[2] = p.small[2] == 1 ? p.small_x[1] : p.small_x[2];
+        p.big_x[2] = p.big[2] == 1 ? p.big_x[1] : p.big_x[2];
+        p.small[2] *= p.small[1], p.big[2] *= p.big[1];
+        p.small[1] = p.small[0], p.big[1] = p.big[0], p.taps[1] = p.taps[0], p.stride[1] = p.stride[0];
+        p.dilation[1] = p.dilation[0], p.pad[1] = p.pad[0], p.small_x[1] = p.small_x[0], p.big_x[1] = p.big_x[0];
+        p.w_k[1] = p.w_k[0];
+        p.small[0] = p.big[0] = p.N, p.taps[0] = p.stride[0] = p.dilation[0] = 1, p.pad[0] = 0;
+        p.small_x[0] = p.small_n, p.big_x[0] = p.big_n, p.w_k[0] = 0;
+        p.N = 1, p.small_n = p.big_n = 0;
+    }
+    return p;
+}
+
+// Whether no tap of an output in the last axis lies outside the input.
+static bool unpadded(const opwright_problem *p) {
+    return p->pad[2] <= 0 &&
+           (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
+}
+
+static plan plan_of(const opwright_problem *problem, int64_t workers) {
+    plan l = {.p = folded(*problem)};
+    const opwright_problem *p = &l.p;
+    const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
+    for (int i = 0; i < 3; i++) {
+        l.unit[i] = gcd(p->stride[i], p->dilation[i]);
+        l.step[i] = p->stride[i] / l.unit[i];
+    }
+    l.phases = p->dilation[2] / l.unit[2];
+    l.vectors = ceil_div(p->A, LANES);
+    l.together = least(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * least(CHANNELS, p->B) <= most_rows[4] ? 4 : 2);
+    const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
+    const int64_t pixels = out[0] * out[1] * out[2] * out[3];
+    const bool plain = sizeof(elem) == sizeof(float) && unpadded(p);
+    l.small_stays = plain && p->small_c == 1 && p->A % LANES == 0;
+
+    const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
+    l.chunks = 1;
+    l.a_part = round_up(even(l.vectors, PART / LANES, 1), l.together);
+    l.b_part = even(p->B, PART, LANES);
+    if (dw * p->G <= CHUNK_DW) {
+        const int64_t fit = CHUNKS_DW / most(1, dw * p->G), worth = least(pixels / 256, p->G * madds / TASK_MADDS);
+        l.chunks = most(1, least(least(CHUNKS, fit), worth));
+        l.a_part = l.vectors, l.b_part = p->B;
+    }
+
+    // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one. It decides
+    // the order of the sums, so it must not depend on the number of workers.
+    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.step[2]));
+    if (l.chunks > 1) {
+        const int64_t each = ceil_div(pixels, l.chunks);
+        room = least(room, ceil_div(each, ceil_div(each, room)));
+    }
+    for (int i = 3; i >= 0; i--) {
+        l.box[i] = out[i] == 0 ? 1 : least(out[i], even(out[i], room, i == 3 ? 2 : 1));
+        l.boxes[i] = ceil_div(out[i], l.box[i]);
+        room = l.box[i] == out[i] ? most(1, room / most(out[i], 1)) : 1;
+    }
+    l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
+    l.chunks = most(1, least(l.chunks, l.blocks));
+    l.in_one = l.blocks == 1;
+
+    // Splitting small's channels packs big once more, and the other way round.
+    while (l.chunks == 1) {
+        const int64_t a_parts = ceil_div(l.vectors, l.a_part), b_parts = ceil_div(p->B, l.b_part);
+        const bool spread = workers == 1 || p->G * a_parts * b_parts >= 2 * workers ||
+                            taps * l.a_part * LANES * l.b_part * pixels < TASK_MADDS;
+        if (spread && (l.in_one || taps * l.a_part * LANES * l.b_part <= PART_DW))
+            break;
+        const bool can_a = l.a_part > l.together, can_b = l.b_part > LANES;
+        if (can_a && (!can_b || p->B * l.step[2] * a_parts <= p->A * b_parts))
+            l.a_part = round_up(ceil_div(l.a_part, 2), l.together);
+        else if (can_b)
+            l.b_part = round_up(ceil_div(l.b_part, 2), LANES);
+        else
+            break;
+    }
+    l.a_part = most(l.a_part, 1), l.b_part = most(least(l.b_part, p->B), 1);
+    l.a_parts = ceil_div(l.vectors, l.a_part), l.b_parts = ceil_div(p->B, l.b_part);
+    // Tiles go from a tap's channels to the next tap's.
+    const bool joined =
+        p->taps[2] == 1 || (p->dilation[2] == 1 && p->big_x[2] == l.b_part && l.b_part <= CHANNELS);
+    l.big_stays = plain && p->big_c == 1 && l.phases == 1 && joined;
+
+    l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
+    l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
+    l.phases = least(l.phases, l.box[3]);
+    if (OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2))
+        l.odd = p->taps[2];
+    l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.step[2] + p->taps[2] + l.odd;
+    l.pixels = l.box[0] * l.box[1] * l.box[2] * (l.box[3] + (l.odd ? l.phases : 0));
+    l.runs = l.box[0] * l.box[1] * l.box[2] * l.phases * (l.odd ? 2 : 1);
+
+    l.tiles = p->G * l.a_parts * l.b_parts;
+    l.dw = taps * l.b_part * l.a_part * LANES;
+    if (!l.big_stays)
+        l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
+    if (!l.small_stays)
+        l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
+    if (l.chunks == 1)
+        l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
+    return l;
+}
+
+// LANES elements `apart`, the first n of them.
+INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
+    if (apart == 1)
+        return elem_load_part(from, n);
+    elem some[LANES] = {0};
+    for (int64_t i = 0; i < n; i++)
+        some[i] = from[i * apart];
+    return elem_load(some);
+}
+
+INLINE void put(float *to, vec v, int64_t n) {
+    if (n == LANES)
+        vec_store(to, v);
+    else
+        vec_store_part(to, v, n);
+}
+
+// Remembers in which lanes an Inf or NaN was met.
+INLINE void look(vec *special, vec v) { *special += v * 0; }
+
+// count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
+// LANES unless it is `channels`. Returns NaN in the lanes that met Inf or NaN.
+static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
+                int64_t channels, int64_t fill) {
+    vec special = {0};
+    if (c == 1 && x == channels && pitch == channels) {
+        const int64_t all = count * channels;
+        int64_t i = 0;
+        for (; i + LANES <= all; i += LANES) {
+            const vec v = elem_load(from + i);
+            look(&special, v);
+            vec_store(to + i, v);
+        }
+        if (i < all) {
+            const vec v = elem_load_part(from + i, all - i);
+            look(&special, v);
+            vec_store_part(to + i, v, all - i);
+        }
+    } else if (c == 1) {
+        for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
+            int64_t i = 0;
+            for (; i + LANES <= channels; i += LANES) {
+                const vec v = elem_load(from + i);
+                look(&special, v);
+                vec_store(to + i, v);
+            }
+            if (i < channels) {
+                const vec v = elem_load_part(from + i, channels - i);
+                look(&special, v);
+                put(to + i, v, least(LANES, fill - i));
+                i += LANES;
+            }
+            for (; i < fill; i += LANES)
+                vec_store(to + i, (vec){0});
+        }
+    } else {
+        for (int64_t i = 0; i < fill; i += LANES) {
+            const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
+            for (int64_t pixel = 0; pixel < count; pixel += LANES) {
+                const int64_t n = least(LANES, count - pixel);
+                const elem *first = from + i * c + pixel * x;
+                float *out = to + pixel * pitch + i;
+                vec v[LANES];
+                if (rows == LANES && x == 1 && n == LANES) {
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load(first + row * c);
+                } else if (rows == LANES && x == 1) {
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load_part(first + row * c, n);
+                } else {
+                    for (int64_t row = 0; row < LANES; row++)
+                        v[row] = row < rows ? load_apart(first + row * c, x, n) : (vec){0};
+                }
+                UNROLL for (int row = 0; row < LANES; row++) look(&special, v[row]);
+                vec_transpose(v);
+                if (lanes == LANES && n == LANES) {
+                    UNROLL for (int j = 0; j < LANES; j++) vec_store(out + j * pitch, v[j]);
+                } else if (lanes == LANES) {
+                    UNROLL for (int j = 0; j < LANES; j++) if (j < n) vec_store(out + j * pitch, v[j]);
+                } else {
+                    UNROLL for (int j = 0; j < LANES; j++) if (j < n) vec_store_part(out + j * pitch, v[j], lanes);
+                }
+            }
+        }
+    }
+    return special;
+}
+
+static void clear(float *to, int64_t n) { memset(to, 0, (size_t)n * sizeof *to); }
+
+// One task's place in the problem, and the block it is at.
+typedef struct place {
+    const plan *l;
+    const elem *big, *small;
+    int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
+    int64_t at[4], size[4];         // the box: n, then outputs
+    bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
+} place;
+
+// n words, each a pair of bf16: the upper halves of first and second, which were widened. `to` may be first.
+static void make_pairs(float *to, const float *first, const float *second, int64_t n) {
+    int64_t i = 0;
+    for (uvec low, high; i + LANES <= n; i += LANES) {
+        memcpy(&low, first + i, sizeof low);
+        memcpy(&high, second + i, sizeof high);
+        low = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + i, &low, sizeof low);
+    }
+    for (uint32_t low, high; i < n; i++) {
+        memcpy(&low, first + i, sizeof low);
+        memcpy(&high, second + i, sizeof high);
+        low = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + i, &low, sizeof low);
+    }
+}
+
+static void locate(place *o, int64_t block) {
+    const plan *l = o->l;
+    const int64_t out[4] = {l->p.N, l->p.small[0], l->p.small[1], l->p.small[2]};
+    for (int i = 3; i >= 0; i--) {
+        o->at[i] = block % l->boxes[i] * l->box[i];
+        o->size[i] = least(l->box[i], out[i] - o->at[i]);
+        block /= l->boxes[i];
+    }
+}
+
+// The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
+INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
+    const opwright_problem *p = &o->l->p;
+    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->taps[2] == 1 ? p->stride[2] : p->dilation[2];
+    const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
+    *positions = (outputs - 1) * o->l->step[2] + p->taps[2];
+    *first = least(*positions, most(0, up_div(-begin, unit)));
+    *end = most(*first, least(*positions, floor_div(p->big[2] - 1 - begin, unit) + 1));
+}
+
+// Whether zeros stand for input that does not exist.
+static bool pads(const place *o) {
+    for (int64_t r = 0; r < least(o->l->phases, o->size[3]); r++) {
+        int64_t first, end, positions;
+        row_inside(o, r, &first, &end, &positions);
+        if (first > 0 || end < positions)
+            return true;
+    }
+    return false;
+}
+
+// A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
+// the outputs are odd in number, the taps of the last one follow behind the row, their second halves 0: it must not
+// meet what another output's pair holds there, which may be Inf.
+static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
+    const plan *l = o->l;
+    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->p.taps[2], apart = l->step[2];
+    const int64_t last = (outputs - 1) * apart;
+    if (outputs % 2) {
+        float *half = row + (l->positions - taps) * channels;
+        clear(half, taps * channels);
+        make_pairs(half, row + last * channels, half, taps * channels);
+    }
+    make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
+}
+
+// Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
+// phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours.
+static void pack_rows(const place *o, float *rows) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
+    const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
+    const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
+        const int64_t channels = least(CHANNELS, o->b1 - b);
+        for (int64_t n = 0; n < o->size[0]; n++)
+            for (int64_t d = 0; d < deep; d++) {
+                const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
+                if (id < 0 || id >= p->big[0])
+                    continue;
+                for (int64_t h = 0; h < high; h++) {
+                    const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
+                    if (ih < 0 || ih >= p->big[1])
+                        continue;
+                    for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                        const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
+                        float *to = rows + (b - o->b0) * cells + place * l->positions * channels;
+                        int64_t first, end, positions;
+                        row_inside(o, r, &first, &end, &positions);
+                        const int64_t iw = (o->at[3] + r) * p->stride[2] - p->pad[2] + first * p->dilation[2];
+                        clear(to, first * channels);
+                        if (first < end)
+                            pack(to + first * channels, channels,
+                                 o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
+                                     ih * p->big_x[1] + iw * p->big_x[2],
+                                 p->big_c, p->dilation[2] * p->big_x[2], end - first, channels, channels);
+                        clear(to + end * channels, (positions - end) * channels);
+                        if (o->pairs)
+                            pair_row(o, r, to, channels);
+                    }
+                }
+            }
+    }
+}
+
+// Words of the panel for the outputs of one phase of one row.
+INLINE int64_t panel_pixels(const place *o, int64_t outputs) { return o->pairs ? round_up(outputs, 2) : outputs; }
+
+// Outputs of a block for `vectors` vectors of channels: [n][depth][height][phase][output][lane]. Returns whether one of
+// them is Inf or NaN.
+static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *panel) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    const int64_t lanes = vectors * LANES, channels = least(lanes, p->A - vector * LANES);
+    vec special = {0};
+    const elem *from = 0;
+    int64_t to = 0, count = 0, at = 0;
+    for (int64_t n = 0; n < o->size[0]; n++)
+        for (int64_t d = 0; d < o->size[1]; d++)
+            for (int64_t h = 0; h < o->size[2]; h++)
+                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                    const elem *next = o->small + (o->at[0] + n) * p->small_n + vector * LANES * p->small_c +
+                                       (o->at[1] + d) * p->small_x[0] + (o->at[2] + h) * p->small_x[1] +
+                                       (o->at[3] + r) * p->small_x[2];
+                    const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    // Rows that follow each other in memory are one.
+                    const bool goes_on = count && l->phases == 1 && at == to + count &&
+                                         next == from + count * p->small_x[2];
+                    if (!goes_on) {
+                        special += pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count,
+                                        channels, lanes);
+                        from = next, to = at, count = 0;
+                    }
+                    count += outputs;
+                    at += panel_pixels(o, outputs);
+                    clear(panel + (to + count) * lanes, (at - to - count) * lanes);
+                }
+    special += pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count, channels, lanes);
+    if (o->pairs)
+        for (int64_t i = 0; 2 * i < at; i++)
+            make_pairs(panel + i * lanes, panel + 2 * i * lanes, panel + (2 * i + 1) * lanes, lanes);
+    return uvec_any((uvec)(special != special));
+}
+
+// Adds a run, to the last one where it goes on there.
+INLINE void add_run(run *runs, int64_t *count, run next, int64_t panel_step, int64_t row_step) {
+    run *last = runs + *count - 1;
+    if (next.count <= 0)
+        return;
+    if (*count && last->panel + last->count * panel_step == next.panel &&
+        last->row + last->count * row_step == next.row)
+        last->count += next.count;
+    else
+        runs[(*count)++] = next;
+}
+
+// The runs of one tap row (kd, kh) of a block, in which panel and rows are walked in step. kw < 0: all taps of the row
+// together, padding included; else one tap, where its input exists.
+static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *runs) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    const int64_t each = o->pairs ? 2 : 1;
+    const int64_t panel_step = l->small_stays ? l->phases * p->small_x[2] : 1;
+    const int64_t row_step = l->big_stays ? p->stride[2] * p->big_x[2] : each * l->step[2];
+    int64_t count = 0, pixels = 0;
+    for (int64_t n = 0; n < o->size[0]; n++)
+        for (int64_t od = 0; od < o->size[1]; od++)
+            for (int64_t oh = 0; oh < o->size[2]; oh++) {
+                const int64_t id = (o->at[1] + od) * p->stride[0] + kd * p->dilation[0] - p->pad[0];
+                const int64_t ih = (o->at[2] + oh) * p->stride[1] + kh * p->dilation[1] - p->pad[1];
+                const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
+                const int64_t d = od * l->step[0] + kd * p->dilation[0] / l->unit[0];
+                const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
+                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                    const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    const int64_t row =
+                        l->big_stays
+                            ? (o->at[0] + n) * p->big_n + id * p->big_x[0] + ih * p->big_x[1] +
+                                  (o->at[3] * p->stride[2] - p->pad[2]) * p->big_x[2]
+                            : (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
+                    const int64_t panel = l->small_stays ? (o->at[0] + n) * p->small_n +
+                                                               (o->at[1] + od) * p->small_x[0] +
+                                                               (o->at[2] + oh) * p->small_x[1] +
+                                                               (o->at[3] + r) * p->small_x[2]
+                                                         : pixels;
+                    int64_t first = 0, end = outputs;
+                    if (kw >= 0) {
+                        int64_t from, to, positions;
+                        row_inside(o, r, &from, &to, &positions);
+                        first = least(outputs, most(0, up_div(from - kw, l->step[2])));
+                        end = least(outputs, floor_div(to - 1 - kw, l->step[2]) + 1);
+                    }
+                    if (inside) {
+                        const run next = {panel + first, row + first * l->step[2], (end - first) / each};
+                        add_run(runs, &count, next, panel_step, row_step);
+                        if (o->pairs && outputs % 2)
+                            add_run(runs, &count, (run){panel + outputs / 2, row + l->positions - l->odd, 1},
+                                    panel_step, row_step);
+                    }
+                    pixels += panel_pixels(o, outputs) / each;
+                }
+            }
+    return count;
+}
+
+typedef struct operands {
+    const run *runs;
+    int64_t count;
+    const float *panel, *row;
+    int64_t panel_scale, row_scale; // floats: of what runs count in
+    int64_t panel_step, row_step;   // from output to output
+    float *dw;
+    int64_t pitch;
+    bool first;
+} operands;
+
+// Panel and rows hold words: floats, or pairs of bf16.
+#define TILE(NAME, WORD, WORDS, ADD, MR, NB)                                                                           \
+    static void NAME##_##MR##x##NB(const operands *t) {                                                                \
+        vec sum[MR][NB];                                                                                               \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) sum[m][v] = (vec){0};                  \
+        const int64_t panel_step = t->panel_step, row_step = t->row_step;                                              \
+        for (int64_t i = 0; i < t->count; i++) {                                                                       \
+            const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
+            const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
+            _Pragma("GCC unroll 2") for (int64_t left = t->runs[i].count; left; left--) {                              \
+                WORDS b[NB];                                                                                           \
+                WORD a;                                                                                                \
+                UNROLL for (int v = 0; v < NB; v++) memcpy(b + v, panel + v * LANES, sizeof *b);                       \
+                UNROLL for (int m = 0; m < MR; m++) {                                                                  \
+                    memcpy(&a, row + m, sizeof a);                                                                     \
+                    UNROLL for (int v = 0; v < NB; v++) sum[m][v] = ADD(sum[m][v], a - (WORDS){0}, b[v]);              \
+                }                                                                                                      \
+                UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) PIN(sum[m][v]);                \
+                panel += panel_step, row += row_step;                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) {                                      \
+            float *to = t->dw + m * t->pitch + v * LANES;                                                              \
+            vec_store(to, t->first ? sum[m][v] : vec_load(to) + sum[m][v]);                                            \
+        }                                                                                                              \
+    }
+typedef void tile(const operands *);
+
+#define ADD_FLOATS(sum, a, b) ((sum) + (a) * (b))
+#define FLOAT_TILE(MR, NB) TILE(floats, float, vec, ADD_FLOATS, MR, NB)
+#define FLOAT_ENTRY(MR, NB) [NB][MR] = floats_##MR##x##NB,
+#if OPWRIGHT_PAIRS
+#define PAIR_TILE(MR, NB) TILE(pairs, uint32_t, uvec, dot_pairs, MR, NB)
+#define PAIR_ENTRY(MR, NB) [NB][MR] = pairs_##MR##x##NB,
+FEW_TILES(FLOAT_TILE)
+TILES(PAIR_TILE)
+static tile *const tiles[2][MOST_VECTORS + 1][MOST_ROWS + 1] = {{FEW_TILES(FLOAT_ENTRY)}, {TILES(PAIR_ENTRY)}};
+#else
+TILES(FLOAT_TILE)
+static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
+#endif
+
+// Rows of the next tile: as even as there are tiles for.
+INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
+    int64_t rows = ceil_div(left, ceil_div(left, most_));
+    while (!table[rows])
+        rows--;
+    return rows;
+}
+
+// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane].
+static void multiply(const place *o, int64_t vectors, const float *panel, const float *rows, bool special, run *runs,
+                     float *dw, bool first) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
+    const int64_t groups = special ? p->taps[2] : 1; // taps walked one by one
+    tile *const *table = tiles[o->pairs][vectors];
+    for (int64_t kd = 0; kd < p->taps[0]; kd++)
+        for (int64_t kh = 0; kh < p->taps[1]; kh++)
+            for (int64_t kw = 0; kw < groups; kw++) {
+                const int64_t count = runs_of(o, kd, kh, special ? kw : -1, runs);
+                if (count == 0 && !first)
+                    continue;
+                for (int64_t b = 0; b < o->b1 - o->b0; b += CHANNELS) {
+                    const int64_t channels = least(CHANNELS, o->b1 - o->b0 - b);
+                    const int64_t start = (kd * p->taps[1] + kh) * p->taps[2] * (o->b1 - o->b0) + p->taps[2] * b;
+                    const int64_t from = special ? kw * channels : 0;
+                    const int64_t to = special ? from + channels : p->taps[2] * channels;
+                    operands t = {runs, count, panel, 0, vectors * LANES, channels, vectors * LANES,
+                                  channels * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
+                    if (l->small_stays)
+                        t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
+                    if (l->big_stays)
+                        t.row_scale = 1, t.row_step = p->stride[2] * p->big_x[2];
+                    for (int64_t m = from, together; m < to; m += together) {
+                        together = rows_together(table, most_rows[vectors], to - m);
+                        t.row = rows + b * (l->big_stays ? 1 : cells) + m;
+                        t.dw = dw + (start + m) * t.pitch;
+                        table[together](&t);
+                    }
+                }
+            }
+}
+
+// Rounds dw of `vectors` vectors of lanes into the weights, which start at the group's first.
+static void finish(const place *o, int64_t vector, int64_t vectors, const float *dw, elem *weights) {
+    const opwright_problem *p = &o->l->p;
+    const int64_t pitch = vectors * LANES, lanes = least(pitch, p->A - vector * LANES);
+    weights += vector * LANES * p->w_a;
+    for (int64_t b0 = o->b0; b0 < o->b1; b0 += CHANNELS) {
+        const int64_t channels = least(CHANNELS, o->b1 - b0), all = o->b1 - o->b0;
+        const float *from = dw + p->taps[2] * (b0 - o->b0) * pitch;
+        elem *to = weights + b0 * p->w_b;
+        // In the order of the weights in memory.
+        struct axis {
+            int64_t count, to, from;
+        } axes[4] = {
+            {p->taps[0], p->w_k[0], p->taps[1] * p->taps[2] * all * pitch},
+            {p->taps[1], p->w_k[1], p->taps[2] * all * pitch},
+            {p->taps[2], p->w_k[2], channels * pitch},
+            {channels, p->w_b, pitch},
+        };
+        for (int i = 0; i < 4; i++) {
+            if (axes[i].to < 0) {
+                to += (axes[i].count - 1) * axes[i].to, from += (axes[i].count - 1) * axes[i].from;
+                axes[i].to = -axes[i].to, axes[i].from = -axes[i].from;
+            }
+            for (int j = i; j > 0 && axes[j].to > axes[j - 1].to; j--) {
+                const struct axis other = axes[j];
+                axes[j] = axes[j - 1], axes[j - 1] = other;
+            }
+        }
+        int64_t places[LANES], rows[LANES], count = 0;
+        for (int64_t i = 0; i < axes[0].count; i++)
+            for (int64_t j = 0; j < axes[1].count; j++)
+                for (int64_t k = 0; k < axes[2].count; k++)
+                    for (int64_t m = 0; m < axes[3].count; m++) {
+                        places[count] = i * axes[0].to + j * axes[1].to + k * axes[2].to + m * axes[3].to;
+                        rows[count] = i * axes[0].from + j * axes[1].from + k * axes[2].from + m * axes[3].from;
+                        if (p->w_a == 1) {
+                            for (int64_t lane = 0; lane < lanes; lane += LANES)
+                                elem_store_part(to + places[0] + lane, vec_load(from + rows[0] + lane),
+                                                least(LANES, lanes - lane));
+                            continue;
+                        }
+                        const bool last = i + 1 == axes[0].count && j + 1 == axes[1].count && k + 1 == axes[2].count &&
+                                          m + 1 == axes[3].count;
+                        if (++count < LANES && !last)
+                            continue;
+                        for (int64_t lane = 0; lane < lanes; lane += LANES) {
+                            vec v[LANES];
+                            for (int64_t row = 0; row < LANES; row++)
+                                v[row] = row < count ? vec_load(from + rows[row] + lane) : (vec){0};
+                            vec_transpose(v);
+                            for (int64_t a = 0; a < least(LANES, lanes - lane); a++) {
+                                elem *out = to + (lane + a) * p->w_a;
+                                if (places[count - 1] - places[0] == count - 1)
+                                    elem_store_part(out + places[0], v[a], count);
+                                else
+                                    for (int64_t row = 0; row < count; row++)
+                                        elem_put(out + places[row], v[a][row]);
+                            }
+                        }
+                        count = 0;
+                    }
+    }
+}
+
+typedef struct call {
+    const plan *l;
+    const elem *big, *small;
+    elem *weights;
+    char *scratch;
+    float *dw; // of all tasks, where there are chunks
+} call;
+
+static int64_t worker_bytes(const plan *l) {
+    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2]) + (int64_t)sizeof(run) * l->runs, 64);
+}
+
+static place task_place(const call *c, int64_t tile_, int64_t *group) {
+    const plan *l = c->l;
+    const opwright_problem *p = &l->p;
+    const int64_t a = tile_ % l->a_parts, b = tile_ / l->a_parts % l->b_parts;
+    *group = tile_ / l->a_parts / l->b_parts;
+    place o = {.l = l};
+    o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
+    o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
+    o.big = c->big + *group * p->B * p->big_c;
+    o.small = c->small + *group * p->A * p->small_c;
+    return o;
+}
+
+static void reduce(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *l = c->l;
+    const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
+    float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panel = rows + l->floats[0];
+    float *dw = panel + l->floats[1];
+    run *runs = (run *)(dw + l->floats[2]);
+    if (l->chunks > 1)
+        dw = c->dw + task * l->dw;
+    int64_t group;
+    place o = task_place(c, task % l->tiles, &group);
+    const int64_t chunk = task / l->tiles, begin = l->blocks * chunk / l->chunks;
+    const int64_t end = l->blocks * (chunk + 1) / l->chunks;
+    for (int64_t block = begin; block < end; block++) {
+        locate(&o, block);
+        const bool padded = pads(&o);
+        int packed = -1; // rows as pairs: neither yet
+        for (int64_t v = o.a0, together; v < o.a1; v += together) {
+            together = least(l->together, o.a1 - v);
+            float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
+            bool special = false;
+            o.pairs = OPWRIGHT_PAIRS;
+            if (!l->small_stays) {
+                special = pack_panel(&o, v, together, panel) && padded;
+                if (special && o.pairs) {
+                    o.pairs = false;
+                    pack_panel(&o, v, together, panel);
+                }
+            }
+            if (!l->big_stays && packed != o.pairs)
+                pack_rows(&o, rows);
+            packed = o.pairs;
+            multiply(&o, together, l->small_stays ? (const float *)(const void *)(o.small + v * LANES) : panel,
+                     l->big_stays ? (const float *)(const void *)(o.big + o.b0) : rows, special, runs, to,
+                     block == begin);
+            if (l->chunks == 1 && block + 1 == end)
+                finish(&o, v, together, to, c->weights + group * l->p.w_g);
+        }
+    }
+}
+
+// Sums the chunks of one task's tile, in their order.
+static void combine(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *l = c->l;
+    const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
+    int64_t group;
+    place o = task_place(c, task, &group);
+    float *dw = c->dw + task * l->dw;
+    for (int64_t i = 0; i < l->dw; i += LANES) {
+        vec sum = vec_load(dw + i);
+        for (int64_t chunk = 1; chunk < l->chunks; chunk++)
+            sum += vec_load(dw + chunk * l->tiles * l->dw + i);
+        vec_store(dw + i, sum);
+    }
+    for (int64_t v = o.a0, together; v < o.a1; v += together) {
+        together = least(l->together, o.a1 - v);
+        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->p.w_g);
+    }
+}
+
+int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t workers) {
+    const plan l = plan_of(p, workers);
+    return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
+}
+
+void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                            const opwright_team *team, void *scratch) {
+    const int64_t workers = team ? team->workers : 1;
+    const plan l = plan_of(p, workers);
+    if (p->G * p->A * p->B == 0)
+        return;
+    call c = {&l, big, small, weights, scratch, (float *)((char *)scratch + workers * worker_bytes(&l))};
+    opwright_run(team, reduce, &c, l.tiles * l.chunks);
+    if (l.chunks > 1)
+        opwright_run(team, combine, &c, l.tiles);
+}

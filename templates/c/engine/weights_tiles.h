@@ -1,0 +1,29 @@
+// The tiles of the weights gradient: rows x vectors of lanes, all of whose sums stay in registers.
+
+#ifndef OPWRIGHT_WEIGHTS_TILES_H
+#define OPWRIGHT_WEIGHTS_TILES_H
+
+#if LANES == 16
+#define TILES(T)                                                                                                       \
+    T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1) T(10, 1) T(12, 1) T(14, 1) T(16, 1) T(20, 1) T(24, 1) T(28, 1)     \
+    T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2) T(9, 2) T(10, 2) T(11, 2) T(12, 2) T(13, 2)        \
+    T(14, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3)                                   \
+    T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)
+static const int64_t most_rows[] = {0, 28, 14, 8, 6};
+#elif LANES == 8
+#define TILES(T)                                                                                                       \
+    T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1) T(10, 1) T(12, 1)                                                  \
+    T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 4) T(2, 4) T(3, 4)
+static const int64_t most_rows[] = {0, 12, 6, 4, 3};
+#else
+#define TILES(T)                                                                                                       \
+    T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1)                                                                    \
+    T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(6, 2) T(8, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 4) T(2, 4) T(3, 4) T(4, 4)
+static const int64_t most_rows[] = {0, 8, 8, 4, 4};
+#endif
+#define MOST_ROWS 28
+#define MOST_VECTORS 4
+// Where bf16 is multiplied in pairs, for the rare block that cannot be: padding beside Inf or NaN.
+#define FEW_TILES(T) T(1, 1) T(1, 2) T(1, 3) T(1, 4)
+
+#endif

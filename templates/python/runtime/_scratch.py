@@ -1,0 +1,38 @@
+"""Scratch memory for kernels: a buffer of each thread that calls them, kept from call to call.
+
+In: a number of bytes. Out: memory of at least that size, aligned to 64 bytes, whose contents nobody may rely on.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64
+KEPT = 64 * 2**20  # bytes that a thread keeps at the most; what a call needs beyond that is freed after it
+# For tests: the byte that all memory holds when it is handed out. 0xFF makes NaN of every dtype.
+POISON: int | None = None
+
+_own = threading.local()
+
+
+def memory(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """At least `size` bytes for the calling thread, until it asks again. MemoryError where they cannot be had."""
+    kept: np.ndarray[Any, np.dtype[np.uint8]] | None = getattr(_own, "buffer", None)
+    if kept is None or kept.size < size:
+        if size <= KEPT:
+            _own.buffer = None  # the old one goes before the new one comes
+        kept = _aligned(size)
+        if size <= KEPT:
+            _own.buffer = kept
+    if POISON is not None:
+        kept.fill(POISON)
+    return kept
+
+
+def _aligned(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    raw = np.empty(size + ALIGNMENT - 1, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
