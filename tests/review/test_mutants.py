@@ -176,7 +176,7 @@ def outcome(mutant: Mutant) -> list[str]:
         found = reviewing.reviewed(TEXTS, after)
     except SpecInvalid:
         return [REFUSED]
-    assert found.impact.unpredicted == [], mutant.name
+    assert found.impact.unpredicted == [], "; ".join(found.impact.unpredicted)
     old, new = load_texts(TEXTS), load_texts(after)
     kept = {op.op for op in new.ops if any(o.op == op.op and _changed(o, op) for o in old.ops)}
     noted = {op for finding in found.findings if finding.rule.id == "op-revision-kept" for op in finding.ops}

@@ -217,8 +217,8 @@ semantics-finish-added | out | breaking | numerics | | semantics-finish-removed 
 semantics-finish-removed | out | breaking | numerics | | semantics-finish-added | Something else is stored.
 semantics-finish-changed | out | breaking | numerics | | = | Something else is stored.
 semantics-finish-rewritten | out | none | numerics | | = | It is written otherwise and has the same value on a grid of small cases; it may round differently.
-form-kernels-added | none | none | numerics | | form-kernels-removed | Fast kernels serve the operation, proven against its semantics.
-form-kernels-removed | none | none | numerics | | form-kernels-added | Reference kernels serve the operation.
+form-kernels-added | none | none | variants | | form-kernels-removed | Fast kernels serve the operation, proven against its semantics.
+form-kernels-removed | none | none | variants | | form-kernels-added | Reference kernels serve the operation.
 form-kernels-changed | none | none | numerics | | = | Fast kernels are made from another reading of the same semantics.
 relation-claim-added | none | none | none | provenance | relation-claim-removed | One more fact that tests hold.
 relation-claim-removed | none | none | none | provenance | relation-claim-added | A fact that tests held is no longer claimed.
