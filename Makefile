@@ -7,11 +7,12 @@ STAMPS := .stamps
 # Options of pip install, such as another index.
 PIP_FLAGS ?=
 
-.PHONY: help demo test peers generate check lint clean
+.PHONY: help demo test bench peers generate check lint clean
 
 help:
 	@echo 'make demo      generate, build, upsample a photograph, execute a oneDNN graph dump'
 	@echo 'make test      run every test'
+	@echo 'make bench     time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
 	@echo 'make peers     install what some tests compare with: PyTorch, oneDNN (2 GB)'
 	@echo 'make generate  write generated/ from spec/ and templates/'
 	@echo 'make check     fail where generated/ is out of date'
@@ -23,6 +24,9 @@ demo: $(STAMPS)/demo
 
 test: $(STAMPS)/test
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_FLAGS)
+
+bench: $(STAMPS)/bench
+	$(BIN)/opwright bench $(if $(FULL),--full) $(BENCH_FLAGS)
 
 peers: $(STAMPS)/peers
 
@@ -55,4 +59,8 @@ $(STAMPS)/test: $(STAMPS)/demo
 
 $(STAMPS)/peers: $(STAMPS)/demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers]'
+	@touch $@
+
+$(STAMPS)/bench: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[bench,peers]'
 	@touch $@

@@ -16,7 +16,7 @@ from opwright import cli, load
 from opwright.commands import call_text
 from opwright.refusal import UsageError
 
-COMMANDS = ("generate", "schema", "build", "list", "why", "explain", "run", "export", "demo")
+COMMANDS = ("generate", "schema", "build", "list", "why", "explain", "run", "export", "bench", "demo")
 STEPS = "strides=[1,1], pads_begin=[0,0], pads_end=[0,0], dilations=[1,1]"
 CALL = f'conv_transpose(src f32[1,4,4,8], weights f32[2,2,8,8], {STEPS}, auto_pad="same_lower")'
 Command = Callable[..., tuple[int, str, str]]

@@ -62,6 +62,14 @@ def test_a_finish_with_a_scale_is_caught(name: str) -> None:
     assert normal_form.agrees(mutated(name, "dst[n, m, x] + bias[m]", "2 * dst[n, m, x] + bias[m]")) is not None
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if OPS[name].normal_form.solve in "xy"])
+def test_a_normal_form_that_solves_for_the_other_tensor_is_caught_though_its_shape_is_another(name: str) -> None:
+    solve = OPS[name].normal_form.solve
+    said = normal_form.agrees(mutated(name, f"solve: {solve}", f"solve: {'y' if solve == 'x' else 'x'}"))
+    assert said is not None
+    assert said.startswith(f"the normal form of {name} gives the shape [")
+
+
 def test_a_spec_of_which_no_call_is_legal_does_not_agree() -> None:
     texts = {path.name: path.read_text() for path in SPEC.glob("*.yaml")}
     never = "constraints: [{id: never, expr: IC < 0, say: no call is legal, argument: src}, "

@@ -26,7 +26,7 @@ MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
-    "Operation", "SizeField", "VariantInfo", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+    "Operation", "SizeField", "VariantInfo", "warnings", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")

@@ -179,6 +179,13 @@ def _diff(options: argparse.Namespace) -> int:
     return review.diff(find(options.spec, options.templates), options, console())
 
 
+def _bench(options: argparse.Namespace) -> int:
+    from .commands.bench import bench
+    from .show import console
+
+    return OK if bench(options, console()) else FAILED
+
+
 def _audit(options: argparse.Namespace) -> int:
     from .audit import command as audit
 
@@ -197,6 +204,12 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
     review.arguments(parser)
     parser.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
     parser.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
+
+
+def _bench_arguments(parser: argparse.ArgumentParser) -> None:
+    from .commands import bench
+
+    bench.arguments(parser)
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -333,6 +346,14 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
         "Review a change of the specs: what it means to callers, and which kernels it moves.",
         "opwright diff git:main --format markdown   # exits 1 on findings, 3 on a bad spec, 5 on a wrong prediction",
         _diff_arguments,
+    )
+
+    command(
+        "bench",
+        _bench,
+        "Time the kernels beside PyTorch and oneDNN, each result checked first.",
+        "opwright bench --filter hifigan --filter f32 --threads 2   # without words: a sample of about ten minutes",
+        _bench_arguments,
     )
 
     made = command(

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .model import Op
@@ -70,11 +70,16 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
+def files_hash(files: Mapping[PurePosixPath, bytes]) -> str:
+    """Of files, names and contents, in the order of their names."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        total.update(str(path).encode() + b"\0" + files[path] + b"\0")
+    return total.hexdigest()
+
+
 def folder_hash(folder: Path, suffixes: tuple[str, ...], without: str = "") -> str:
     """Of the files of a folder, names and contents, in the order of their names; one subfolder may be left out."""
-    total = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).parts
-        if path.is_file() and path.name.endswith(suffixes) and inside[0] != without:
-            total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return total.hexdigest()
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name.endswith(suffixes)]
+    inside = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in paths}
+    return files_hash({name: path.read_bytes() for name, path in inside.items() if name.parts[0] != without})

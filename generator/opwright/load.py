@@ -20,6 +20,7 @@ from yaml.reader import ReaderError
 from . import schema
 from .check import check_library, check_op
 from .model import Attribute, Common, Dim, Let, Library, Op, Sources
+from .project import RECORDS
 from .schema import Node, Problems
 from .source import Mark, Problem, SpecInvalid, suggestion
 
@@ -28,6 +29,7 @@ MAX_DEPTH = 12
 MAX_EVENTS = 50_000
 COMMON = "_common.yaml"
 SOURCES = "_sources.yaml"
+SUFFIXES = (".yaml", ".yml")
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 N = TypeVar("N", bound=Node)
@@ -39,13 +41,26 @@ def load(folder: Path, root: Path | None = None) -> Library:
     Files are named in marks relative to `root` (the folder's parent's parent unless said), with forward slashes,
     so that no output depends on where the project lies. Raises SpecInvalid with every problem found.
     """
-    root = root if root is not None else folder.resolve().parent.parent
+    problems = Problems()
+    texts = _texts(folder, root if root is not None else folder.resolve().parent.parent, problems)
+    return load_texts(texts, problems)
+
+
+def read_folder(folder: Path, root: Path) -> dict[str, str]:
+    """File names and texts of a folder of specs; SpecInvalid where one of them may not be read."""
+    problems = Problems()
+    texts = _texts(folder, root, problems)
+    if problems:
+        raise SpecInvalid(problems)
+    return texts
+
+
+def _texts(folder: Path, root: Path, problems: Problems) -> dict[str, str]:
     try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.name not in RECORDS)
     except OSError as error:
         raise SpecInvalid([Problem(Mark(str(folder)), "file", f"cannot read the folder: {error.strerror}")]) from None
     texts = {}
-    problems = Problems()
     for path in paths:
         name = _relative(path, root)
         try:
@@ -55,7 +70,7 @@ def load(folder: Path, root: Path | None = None) -> Library:
             problems.extend(invalid.problems)
     if not any(not Path(name).name.startswith("_") for name in texts) and not problems:
         problems.note(Mark(_relative(folder, root)), "file", "there is no operation in this folder (no *.yaml file)")
-    return load_texts(texts, problems)
+    return texts
 
 
 def _check_path(path: Path, folder: Path, name: str) -> None:
@@ -86,8 +101,13 @@ def read_text(path: Path, name: str) -> str:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise SpecInvalid([Problem(mark, "file", f"cannot be read: {error.strerror}")]) from None
+    return text_of(data, name)
+
+
+def text_of(data: bytes, name: str) -> str:
+    """The text of a spec file from its bytes, which are refused as `read_text` does."""
     if len(data) > MAX_BYTES:
-        raise SpecInvalid([Problem(mark, "file-size", f"a spec file has at most {MAX_BYTES} bytes")])
+        raise SpecInvalid([Problem(Mark(name), "file-size", f"a spec file has at most {MAX_BYTES} bytes")])
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -130,7 +150,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
         check_library(ops, problems)
     if problems:
         raise SpecInvalid(problems)
-    return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages)
+    return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages, common)
 
 
 def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:

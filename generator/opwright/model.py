@@ -268,6 +268,7 @@ class Op(Node):
     revision: int = key(Integer(1, 10**6), "counts the changes of its meaning", required=True, default=1)
     summary: str = key(Text(), "one sentence", required=True, default="")
     description: str | None = key(Text(), "more, where it helps")
+    deprecated: str | None = key(Text(), "that it will go, and what to use instead; its calls warn")
     source: tuple[str, ...] = key(ListOf(SLUG), "the pages it was transcribed from", default=())
     spatial_rank: RankRange = key(Struct(RankRange), "how many spatial axes", default=RankRange())
     dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "role to symbol", required=True, default={})
@@ -391,10 +392,11 @@ class Sources(Node):
 
 @dataclass(frozen=True)
 class Library:
-    """A folder of specs: every operation, complete."""
+    """A folder of specs: every operation, complete, and what they were completed from."""
 
     ops: tuple[Op, ...]
     pages: dict[str, Page]
+    common: Common = Common()
 
     def op(self, name: str) -> Op:
         return next(op for op in self.ops if name in (op.op, op.function))

@@ -45,6 +45,9 @@ def _compare(op: Op, form: NormalForm) -> str | None:
             found = evaluate(op, form, inputs, judgement)
         except (IndexError, KeyError, ValueError, Inexact) as error:
             return f"the normal form of {op.op} does not fit the tensors of {call}: {error}"
+        if found.shape != expected.shape:
+            shapes = f"{list(found.shape)}, the semantics {list(expected.shape)}"
+            return f"the normal form of {op.op} gives the shape {shapes}, for {call}"
         wrong = np.argwhere(found != expected)
         if len(wrong):
             cell = tuple(map(int, wrong[0]))

@@ -26,6 +26,11 @@ class Project:
     templates: Path
     output: Path
 
+    @property
+    def records(self) -> Path:
+        """The folder of the records of a review: `spec/`, or a folder of specs that lies elsewhere."""
+        return self.root / self.spec.relative_to(self.root).parts[0]
+
 
 def checkout() -> Path | None:
     """The root of the checkout that this module runs from, if it is one."""

@@ -219,7 +219,7 @@ def dtype_lines(op: Op) -> list[str]:
 
 def docstring(op: Op) -> str:
     """The docstring of the public function."""
-    lines = [*_paragraphs(op.summary, op.description), "Inputs:"]
+    lines = [*_paragraphs(op.summary, deprecation(op), op.description), "Inputs:"]
     for tensor in op.inputs:
         shape = "a vector of int32" if tensor.shape_of else axes(tensor, op)
         optional = " (optional)" if tensor.optional else ""
@@ -241,6 +241,11 @@ def docstring(op: Op) -> str:
         width=DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
+
+
+def deprecation(op: Op) -> str | None:
+    """What a call of an operation that will go is told."""
+    return f"{op.op} is deprecated: {op.deprecated}" if op.deprecated else None
 
 
 def _paragraphs(*texts: str | None) -> Iterable[str]:

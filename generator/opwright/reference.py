@@ -166,7 +166,7 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
         ),
         kernels=tuple(_kernel(kernel) for kernel in kernels),
         relations=_relations(op),
-        sources=tuple((name, pages.get(name)) for name in _sources(op)),
+        sources=tuple((name, pages.get(name)) for name in cited_pages(op)),
     )
 
 
@@ -294,7 +294,7 @@ def _relations(op: Op) -> tuple[tuple[str, str, str], ...]:
     return tuple(entries)
 
 
-def _sources(op: Op) -> list[str]:
+def cited_pages(op: Op) -> list[str]:
     """Every page that the operation or one of its parts cites, in the order of the spec."""
     cited = [attribute.source for attribute in op.attributes]
     cited += [tensor.source for tensor in (*op.inputs, *op.outputs)]

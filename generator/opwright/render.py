@@ -187,8 +187,8 @@ def _of_op(op: Op, library: Library) -> dict[str, Output]:
     head = Head(Prose(op.at.file))
 
     def module() -> dict[str, Any]:
-        docstring = Prose(prose.docstring(op))
-        return {"head": head, "w": wrapper.wrapper(op), "unit": unit(op), "docstring": docstring}
+        said = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
+        return {"head": head, "w": wrapper.wrapper(op), "unit": unit(op), **said}
 
     def page() -> dict[str, Any]:
         return {"head": head, "page": reference.page(op, wrapper.wrapper(op), unit(op).kernels, library.pages)}

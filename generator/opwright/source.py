@@ -31,6 +31,11 @@ class Mark:
         return Mark(self.file, self.line, self.column + columns)
 
 
+def inert(text: str) -> str:
+    """Spec text in one line of a terminal or a page, which must not obey it: what cannot be printed is spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
     """One complaint about a spec: where, which rule, and a sentence that says what to do."""
@@ -40,9 +45,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        text = f"{self.mark}: {self.rule}: {self.message}"
-        # Spec text stands in messages; a terminal must not obey it.
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return inert(f"{self.mark}: {self.rule}: {self.message}")
 
 
 class SpecInvalid(Exception):  # noqa: N818  # named for what it says

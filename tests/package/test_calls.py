@@ -19,6 +19,7 @@ from opwright_kernels import _operation, _threads
 from support import rulings
 from support.calls import describe, mutated_call, random_call
 from support.generated import FULL, PACKAGE, attempt, function, rng, run, same
+from support.package import ROOT, package
 from support.rulings import OPERATIONS, Accepted
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
@@ -521,3 +522,16 @@ def test_results_of_mutated_calls_that_are_legal_are_right() -> None:
                 assert same(answer, rulings.compute(one)), describe(one)
                 checked += 1
     assert checked > 150
+
+
+# What is told.
+
+
+def test_a_call_of_a_deprecated_operation_warns_the_caller_and_works(tmp_path: Path):
+    text = (ROOT / "tests/data/matrix_product.yaml").read_text(encoding="utf-8")
+    told = text.replace("revision: 1\n", "revision: 1\ndeprecated: use numpy's \"matmul\"\n")
+    _, kernels = package({"matrix_product.yaml": told}, tmp_path, "deprecated_kernels")
+    with pytest.warns(DeprecationWarning, match='MatrixProduct is deprecated: use numpy\'s "matmul"') as caught:
+        assert kernels.matrix_product(integers(2, 3), integers(3, 4)).shape == (2, 4)
+    assert caught[0].filename == __file__
+    assert "MatrixProduct is deprecated" in kernels.matrix_product.__doc__

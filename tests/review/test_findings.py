@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from opwright import cli
+from opwright.hashing import semantic_hash
 from opwright.review import rules
 from opwright.review.findings import Review
 from opwright.review.report import FORMATS, schema
@@ -18,10 +20,14 @@ from opwright.review.waivers import locked, read_lock
 from opwright.source import SpecInvalid
 from support import checkout, reviewing
 
-SPECS = reviewing.specs()
 OP = "conv_transpose.yaml"
+SPECS = reviewing.by_semantics(OP)
 DOCS = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
 SAME_LOWER = ("same_lower: ceil(T / 2)", "same_lower: floor(T / 2)")
+FUNCTIONS = (
+    "conv_transpose", "conv_transpose_backward_data", "conv_transpose_backward_weights",
+    "convolution", "convolution_backward_data", "convolution_backward_weights",
+)  # fmt: skip
 GUARD = ("  init: 0\n", "  init: 1\n")
 
 
@@ -110,6 +116,27 @@ def test_operations_that_come_and_go_take_their_kernels_with_them():
     assert back.findings[0].moved.removed == found.findings[0].moved.added
 
 
+def test_words_that_order_axes_otherwise_are_no_renames_of_each_other():
+    back = ("conv_transpose_backward_data.yaml", "convolution.yaml")
+    text = SPECS[f"{reviewing.FOLDER}/{back[0]}"]
+    block = text[text.index("    default: XOI") : text.index("    reason: The transposed")]
+    words = (block, "    default: XIO\n    values: [OIX, XIO]\n")
+    formats = ("formats: {IOX: OIX, XOI: XIO}", "formats: {OIX: OIX, XIO: XIO}")
+    changed = reviewing.edited(SPECS, back[0], words, formats)
+    changed = reviewing.edited(changed, back[1], ("formats: {OIX: IOX, XIO: XOI}", formats[1]))
+    found = reviewing.reviewed(SPECS, changed)
+    moved = {f.path.rpartition(".")[2]: f for f in found.findings if f.rule.area == "layout"}
+    assert {word: f.rule.id for word, f in moved.items()} == {
+        "IOX": "layout-word-removed", "XOI": "layout-word-removed", "OIX": "layout-word-added", "XIO": "layout-word-added"
+    }  # fmt: skip
+    for word, finding in moved.items():
+        names = finding.moved.removed or finding.moved.added
+        assert names
+        assert all(f"_{word.lower()}_" in name for name in names)
+    assert not {"attribute-value-renamed", "format-text-changed"} & set(ids(found))
+    assert found.impact.unpredicted == []
+
+
 def test_a_file_under_another_name_is_a_matter_of_the_record():
     moved = {name.replace("/convolution.yaml", "/conv.yaml"): text for name, text in SPECS.items()}
     assert ids(reviewing.reviewed(SPECS, moved)) == ["op-file-moved"]
@@ -120,6 +147,74 @@ def test_a_fingerprint_follows_the_values_and_not_the_place(meaning: Review):
     assert {f.fingerprint for f in lower.findings} == {f.fingerprint for f in meaning.findings}
     other = reviewing.reviewed(SPECS, after((GUARD[0], "  init: 2\n")))
     assert not {f.fingerprint for f in other.findings} & {f.fingerprint for f in meaning.findings}
+
+
+def test_an_edit_of_the_table_of_documents_moves_the_pages_that_cite_them_as_predicted():
+    found = reviewing.reviewed(SPECS, after(("release: oneDNN 3.13.2", "release: oneDNN 3.14"), file="_sources.yaml"))
+    assert ids(found) == ["source-page-changed"]
+    assert found.impact.unpredicted == []
+    assert found.impact.observed.files == {f"docs/{name}.md" for name in FUNCTIONS}
+    assert found.findings[0].moved.files == found.impact.observed.files
+    one = reviewing.reviewed(SPECS, after(("scraped page; attribute names", "a page; attribute names"), file="_sources.yaml"))
+    assert {op for finding in one.findings for op in finding.ops} == {"ConvTransposeBackwardData", "ConvolutionBackwardData"}
+    assert one.impact.observed.files == {"docs/conv_transpose_backward_data.md", "docs/convolution_backward_data.md"}
+
+
+def test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it():
+    moved = {name: text.replace("library-3.13", "library-3.14") for name, text in SPECS.items()}
+    found = reviewing.reviewed(SPECS, moved)
+    assert ids(found) == ["source-page-renamed"]
+    assert (found.findings[0].was, found.findings[0].now) == ("library-3.13", "library-3.14")
+    assert found.impact.unpredicted == []
+    assert found.impact.observed.files == {f"docs/{name}.md" for name in FUNCTIONS}
+
+
+def test_a_document_that_goes_with_all_its_citations_moves_what_was_predicted():
+    gone = {name: re.sub(r",? ?source: library-3.13|\n +source: library-3.13$|^source: .*library-3.13.*\n", "", text, flags=re.MULTILINE) for name, text in SPECS.items()}
+    name = f"{reviewing.FOLDER}/_sources.yaml"
+    gone[name] = gone[name][: gone[name].index("  library-3.13:")]
+    found = reviewing.reviewed(SPECS, gone)
+    assert "source-page-removed" in ids(found)
+    assert "source-citation-removed" in ids(found)
+    assert found.impact.unpredicted == []
+
+
+def test_a_document_that_no_finding_tells_of_is_found_out(monkeypatch: pytest.MonkeyPatch):
+    from opwright.review import compare
+
+    whole = compare.edits
+    monkeypatch.setattr(compare, "edits", lambda old, new: tuple(e for e in whole(old, new) if not e.path.startswith("pages")))
+    found = reviewing.reviewed(SPECS, after(("release: oneDNN 3.13.2", "release: oneDNN 3.14"), file="_sources.yaml"))
+    assert "impact-unpredicted" in ids(found)
+    assert "ConvTranspose: files changed unpredicted: docs/conv_transpose.md" in found.impact.unpredicted
+
+
+def test_a_deprecated_operation_goes_on_and_is_told_of_in_pages_and_python_only():
+    told = after(("revision: 1\n", "revision: 1\ndeprecated: use Convolution\n"))
+    added = reviewing.reviewed(SPECS, told)
+    assert ids(added) == ["op-deprecation-added"]
+    assert added.impact.unpredicted == []
+    assert added.impact.observed.files == {"_conv_transpose.py", "docs/conv_transpose.md"}
+    assert ids(reviewing.reviewed(told, SPECS)) == ["op-deprecation-removed"]
+    other = after(("revision: 1\n", "revision: 1\ndeprecated: use another one\n"))
+    assert ids(reviewing.reviewed(told, other)) == ["op-deprecation-changed"]
+
+
+def test_a_c_declaration_that_changes_under_its_name_is_told_once():
+    edit = [("batch: N, in", "samples: {symbol: N, min: 0, typical: 4, summary: samples}, in")]
+    assert "symbol-declaration-changed" not in ids(reviewing.reviewed(SPECS, after(*edit)))  # a comment of C
+    swapped = reviewing.reviewed(SPECS, after(("{batch: N, in_channels: IC", "{in_channels: IC, batch: N")))
+    (found,) = [f for f in swapped.findings if f.rule.area == "symbol"]
+    assert (found.severity, found.ops, found.path) == ("warning", ("ConvTranspose",), "opwright_conv_transpose_sizes")
+    assert found.was.startswith("typedef struct opwright_conv_transpose_sizes { int64_t N; int64_t IC; int64_t OC;")
+    assert found.now.startswith("typedef struct opwright_conv_transpose_sizes { int64_t IC; int64_t N; int64_t OC;")
+
+
+def test_a_new_revision_is_asked_to_be_locked_where_there_is_a_lock():
+    lock = "revisions: {ConvTranspose@1: 00000000000000aa}\n"
+    raised = after(("revision: 1", "revision: 2"))
+    assert sorted(ids(reviewing.reviewed(SPECS, raised, lock=lock))) == ["op-revision-raised", "op-revision-unlocked"]
+    assert ids(reviewing.reviewed(SPECS, raised)) == ["op-revision-raised"]
 
 
 # The proof.
@@ -143,6 +238,20 @@ def test_a_difference_that_no_finding_tells_is_found_out(monkeypatch: pytest.Mon
     found = reviewing.reviewed(SPECS, after(GUARD, DOCS))
     assert "impact-unpredicted" in ids(found)
     assert any("do not account for the whole difference" in text for text in found.impact.unpredicted)
+
+
+# The lock.
+
+
+def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
+    from opwright.load import load_texts
+
+    path = checkout.ROOT / "spec/LOCK.yaml"
+    committed = path.read_text(encoding="utf-8")
+    library = load_texts(reviewing.specs())
+    known = read_lock(committed, "LOCK.yaml")
+    assert {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops}.items() <= known.items()
+    assert committed == locked(library, known)
 
 
 # Waivers.
@@ -243,6 +352,21 @@ def test_the_exit_code_says_what_was_found(tmp_path: Path, capsys: pytest.Captur
     assert f"{bad}: 1 problems" in capsys.readouterr().err
 
 
+def test_a_side_that_generate_would_refuse_is_invalid_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    whole = reviewing.specs()
+    good = str(specs_in(tmp_path / "good", whole))
+    edge = str(specs_in(tmp_path / "edge", reviewing.edited(whole, OP, GUARD)))
+    for pair in ((good, edge), (edge, good)):
+        assert cli.main(["diff", *pair]) == 3
+        said = capsys.readouterr().err
+        assert "conv_transpose.yaml:73:14: normal-form-disagrees: the normal form of ConvTranspose gives dst[" in said
+        assert f"{edge}: 1 problems" in said
+    link = Path(good, "onednn_graph", "conv_link.yaml")
+    link.symlink_to(Path(edge, "onednn_graph", "convolution.yaml"))
+    assert cli.main(["diff", good, good]) == 3
+    assert "a link that leads out of the folder is not followed" in capsys.readouterr().err
+
+
 def test_an_unpredicted_effect_exits_with_5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rule = rules.RULES["semantics-edge-changed"]
     monkeypatch.setitem(rules.RULES, rule.id, dataclasses.replace(rule, kernel="none"))
@@ -273,6 +397,35 @@ def test_a_commit_and_a_single_file_are_sides(tmp_path: Path, capsys: pytest.Cap
     driver = [path, str(tmp_path / "old.yaml"), "0", "100644", str(tmp_path / path), "0", "100644"]
     assert cli.main(["diff", *driver, *spec]) == 0
     assert "docs-summary-changed" in capsys.readouterr().out
+
+
+def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them(tmp_path: Path):
+    here = checkout.copy(tmp_path)
+
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
+        subprocess.run(["git", *identity, *arguments], cwd=here, check=True, capture_output=True)
+
+    def told(*sides: str) -> list[str]:
+        ran = checkout.run(here, "-m", "opwright", "diff", *sides, "--format", "json")
+        assert ran.returncode == 0, ran.stderr
+        findings = json.loads(ran.stdout)["findings"]
+        assert all(finding["severity"] == "notice" for finding in findings)
+        return [finding["rule"] for finding in findings]
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "all")
+    assert told("git:HEAD") == []
+    template = here / "templates/docs/api.md.j2"
+    template.write_text(template.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
+    assert told("git:HEAD") == ["template-files-changed"]
+    module = here / "generator/opwright/prose.py"
+    module.write_text(module.read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
+    assert told("git:HEAD") == ["generator-code-changed", "template-files-changed"]
+    git("commit", "-am", "more")
+    assert told("git:HEAD^", "git:HEAD") == ["generator-code-changed", "template-files-changed"]
+    assert told("git:HEAD") == told("git:HEAD", "spec") == []
 
 
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]):

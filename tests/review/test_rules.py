@@ -31,11 +31,31 @@ PLACES = {
     "related": ("conv_transpose.yaml", ""),
 }
 PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revision): ")
-# Rules that no edit within a spec can fire, why, and the test that holds each.
+TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them"
+# Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
     "op-removed": ("a file goes", "test_operations_that_come_and_go_take_their_kernels_with_them"),
     "op-added": ("a file comes", "test_operations_that_come_and_go_take_their_kernels_with_them"),
     "op-file-moved": ("a file gets another name", "test_a_file_under_another_name_is_a_matter_of_the_record"),
+    "op-revision-unlocked": ("about the lock", "test_a_new_revision_is_asked_to_be_locked_where_there_is_a_lock"),
+    "symbol-declaration-changed": (
+        "what follows from an edit in C",
+        "test_a_c_declaration_that_changes_under_its_name_is_told_once",
+    ),
+    "template-files-changed": ("about the templates, not a spec", TOOLS),
+    "generator-code-changed": ("about the generator, not a spec", TOOLS),
+    "source-page-renamed": (
+        "several files change together",
+        "test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it",
+    ),
+    "lint-shared-unused": ("about one side", "test_a_shared_entry_that_no_operation_uses_is_noted"),
+    "lint-entry-repeated": ("about one side", "test_what_two_operations_write_out_alike_is_noted_at_the_second"),
+    "lint-page-uncited": ("about one side", "test_a_document_that_nothing_cites_is_noted"),
+    "lint-relation-unanswered": ("about one side", "test_an_adjoint_that_only_one_side_knows_is_noted_there"),
+    "lint-relation-uneven": (
+        "about one side",
+        "test_types_and_ranks_that_only_one_of_two_tied_operations_takes_are_noted",
+    ),
     "waiver-entry-unused": ("about a waiver, not a spec", "test_a_waiver_that_is_unused_or_expired_fails"),
     "waiver-entry-expired": ("about a waiver, not a spec", "test_a_waiver_that_is_unused_or_expired_fails"),
     "impact-unpredicted": (
@@ -130,9 +150,9 @@ def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def found(row: Row, *, back: bool = False) -> list[str]:
-    """The rules of the findings, in order; that a meaning changed under its revision is said where a row asks."""
+    """The rules of the edits, in order; that a meaning changed under its revision is said where a row asks."""
     before, after = sides(row)[:: -1 if back else 1]
-    rules = reviewing.unproven(before, after)
+    rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area != "lint"]
     return [rule for rule in rules if rule != "op-revision-kept" or rule in row.fires]
 
 
@@ -157,15 +177,15 @@ def test_every_rule_has_an_edit_that_fires_it_and_one_near_by_that_does_not():
 
 
 def test_a_rule_that_no_edit_can_fire_is_held_by_a_test_of_its_name():
-    tree = ast.parse((HERE / "test_findings.py").read_text(encoding="utf-8"))
-    tests = {node.name: ast.unparse(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
+    trees = [ast.parse((HERE / name).read_text(encoding="utf-8")) for name in ("test_findings.py", "test_lint.py")]
+    tests = {node.name: ast.unparse(node) for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
     for rule, (why, test) in ELSEWHERE.items():
         assert len(why) > 8
         assert f"'{rule}'" in tests[test]
 
 
 def test_no_rule_fires_where_nothing_is_said_otherwise():
-    texts = base("op")
+    texts = reviewing.specs()
     spaced = {name: "# a comment\n\n" + text.replace("\n\n", "\n\n\n") for name, text in texts.items()}
     again = {name: mutants.written(mutants.plain(text)) for name, text in texts.items()}
     assert set(reviewing.unproven(texts, spaced)) == {"format-text-changed"}

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import resource
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Any
@@ -122,11 +123,11 @@ class Library:
     """oneDNN, with statuses as exceptions and its objects destroyed by an ExitStack."""
 
     def __init__(self, path: str) -> None:
-        self._dll = ctypes.CDLL(path)
+        self.dll = ctypes.CDLL(path)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call the function `dnnl_<name>`; anything but success raises `Refused`."""
-        status = getattr(self._dll, f"dnnl_{name}")(*arguments)
+        status = getattr(self.dll, f"dnnl_{name}")(*arguments)
         if status:
             raise Refused(name.removeprefix("graph_"), STATUS[status] if status < len(STATUS) else str(status))
 
@@ -140,12 +141,13 @@ class Library:
     def answer(self, request: dict[str, Any]) -> Any:
         """Build the request's graph, and execute it where arrays are given."""
         with ExitStack() as stack:
-            partitions = self._partitions(stack, request["ops"])
             if "arrays" not in request:
-                return [self._supported(partition) for partition in partitions]
-            if len(partitions) != 1 or not self._supported(partitions[0]):
-                raise Refused("partition_is_supported", "unimplemented")
-            return self._execute(stack, partitions[0], request["ops"][0], request["arrays"])
+                return [self._supported(partition) for partition in self._partitions(stack, request["ops"])]
+            engine = self.make(stack, "engine", CPU_ENGINE, _size(0))
+            stream = self.make(stack, "stream", engine, IN_ORDER)
+            run, output = self.compiled(stack, request["ops"], request["arrays"], engine, stream)
+            run()
+            return np.ascontiguousarray(output)
 
     def _partitions(self, stack: ExitStack, ops: list[dict[str, Any]]) -> list[Handle]:
         graph = self.make(stack, "graph_graph", CPU_ENGINE)
@@ -180,9 +182,14 @@ class Library:
         self.call("graph_partition_is_supported", partition, ctypes.byref(flag))
         return bool(flag.value)
 
-    def _execute(self, stack: ExitStack, partition: Handle, op: dict[str, Any], arrays: dict[int, Any]) -> np.ndarray:
-        engine = self.make(stack, "engine", CPU_ENGINE, _size(0))
-        stream = self.make(stack, "stream", engine, IN_ORDER)
+    def compiled(
+        self, stack: ExitStack, ops: list[dict[str, Any]], arrays: dict[int, Any], engine: Handle, stream: Handle
+    ) -> tuple[Callable[[], None], np.ndarray]:
+        """A function that executes a graph of one operation, and the array that it fills: one of `arrays`, or made."""
+        partitions = self._partitions(stack, ops)
+        if len(partitions) != 1 or not self._supported(partitions[0]):
+            raise Refused("partition_is_supported", "unimplemented")
+        partition, op = partitions[0], ops[0]
         compiled = self.make(stack, "graph_compiled_partition", partition)
         inputs = [LogicalTensor.of(tensor) for tensor in op["inputs"]]
         output = LogicalTensor.of(op["outputs"][0])
@@ -197,12 +204,15 @@ class Library:
             data = Handle(array.ctypes.data)
             return self.make(stack, "graph_tensor", ctypes.byref(logical), engine, data).value
 
-        made = output.array()
+        made = arrays[output.id] if output.id in arrays else output.array()
         sources = (Handle * len(inputs))(*(tensor(logical, arrays[logical.id]) for logical in inputs))
         target = (Handle * 1)(tensor(output, made))
-        self.call("graph_compiled_partition_execute", compiled, stream, sizes[0], sources, sizes[1], target)
-        self.call("stream_wait", stream)
-        return np.ascontiguousarray(made)
+
+        def run() -> None:
+            self.call("graph_compiled_partition_execute", compiled, stream, sizes[0], sources, sizes[1], target)
+            self.call("stream_wait", stream)
+
+        return run, made
 
 
 def _dims(values: list[int | None]) -> Dims:

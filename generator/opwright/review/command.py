@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import sys
@@ -13,17 +14,17 @@ from ..commands import call_text
 from ..project import Project
 from ..refusal import UsageError
 from ..show import say, table
-from ..source import suggestion
+from ..source import inert, suggestion
 from ..write import replace
 from .findings import review
-from .report import FORMATS, explained, inert
+from .report import FORMATS, explained
 from .rules import RULES, SEVERITIES
 from .sides import Side, SideInvalid, folder, sides
 from .values import measured
 from .waivers import locked, read_lock
 from .witness import called, witnessed
 
-OK, FINDINGS, INVALID, UNPREDICTED = 0, 1, 3, 5
+OK, FINDINGS, INVALID = 0, 1, 3
 LOCK = "LOCK.yaml"
 
 
@@ -83,10 +84,9 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
             print(problem, file=sys.stderr)
         print(f"{invalid.side}: {len(invalid.problems)} problems in its specs", file=sys.stderr)
         return INVALID
+    found = dataclasses.replace(found, threshold=options.fail_on)
     sys.stdout.write(FORMATS[options.format](found, options.with_code))
-    if found.impact.unpredicted:
-        return UNPREDICTED
-    return FINDINGS if found.failing(options.fail_on) else OK
+    return found.exit_code
 
 
 def _call(project: Project, base: Side, head: Side, options: argparse.Namespace) -> int:
@@ -100,10 +100,10 @@ def _call(project: Project, base: Side, head: Side, options: argparse.Namespace)
 def _lock(project: Project, out: Console) -> int:
     """Add the revisions of the working tree to LOCK.yaml; what stands there stays."""
     side = folder(project.spec, project.root)
-    known = read_lock(side.records.get(LOCK), f"spec/{LOCK}")
-    text = locked(side.library(), known)
-    path = project.spec.parent / LOCK
+    path = project.records / LOCK
+    name = path.relative_to(project.root).as_posix()
+    text = locked(side.library(), read_lock(side.records.get(LOCK), name))
     if side.records.get(LOCK) != text:
         replace(path, text.encode("utf-8"))
-    say(out, f"spec/{LOCK}: {text.count('@')} revisions")
+    say(out, f"{name}: {text.count('@')} revisions")
     return OK

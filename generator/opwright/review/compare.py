@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..model import Attribute, Dim, Library, Op, Tensor
+from ..model import Attribute, Dim, Library, Op, Page, Tensor
 from ..plan import symbol_kinds, symbol_of
+from ..reference import cited_pages
 from ..schema import Located, Node
 from ..source import Mark, SpecInvalid
 from . import equality
@@ -26,9 +27,16 @@ from .tree import MISSING, Entry, Path, exact, get, identity, items, mark, path_
 Judge = Callable[["_Walk", Any, Any, Any, Any], str]
 
 
+Pages = Mapping[str, Page]
+
+
+def _as_listed(pages: Pages) -> Pages:
+    return pages
+
+
 @dataclass(frozen=True)
 class Edit:
-    """One difference. `make` carries an operation over; None stands for one that is not there."""
+    """One difference. `make` carries an operation over, None for one that is not there; `pages` the documents."""
 
     rule: str
     op: str
@@ -38,6 +46,7 @@ class Edit:
     old: Mark | None
     new: Mark | None
     make: Callable[[Op | None], Op | None]
+    pages: Callable[[Pages], Pages] = _as_listed
 
 
 # How a field changed, as the last word of the rule's id; no word where only the writing changed.
@@ -102,6 +111,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Op.revision": ("op-revision", _raised),
     "Op.summary": ("docs-summary", _plain),
     "Op.description": ("docs-description", _plain),
+    "Op.deprecated": ("op-deprecation", _plain),
     "RankRange.min": ("rank-range", _low),
     "RankRange.max": ("rank-range", _high),
     "Dim.symbol": ("dim-symbol-renamed", _plain),
@@ -244,10 +254,12 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
     """Every edit between two libraries, in the order in which they are made."""
     old, new = ({op.op: op for op in library.ops} for library in (before, after))
     found: list[Edit] = []
+    pages = _moved_pages(before.pages, after.pages, old, found)
     for gone in [name for name in old if name not in new]:
         for come in [name for name in new if name not in old]:
             renamed = rename(old[gone], gone, come)
             if exact(renamed) == exact(new[come]):
+                found = [dataclasses.replace(edit, op=come) if edit.op == gone else edit for edit in found]
                 found.append(_whole("op-renamed", come, old.pop(gone), new[come]))
                 renames = functools.partial(rename, old=gone, new=come)
                 told = [name for name, op in old.items() if exact(renames(op)) != exact(op)]
@@ -261,17 +273,50 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
             found.append(_whole("op-added", name, None, new[name]))
         else:
             found += _Walk(old[name], new[name]).edits()
-    return (*found, *_pages(before, after))
+    return (*found, *_pages(pages, after.pages, old, new))
 
 
-def _pages(before: Library, after: Library) -> Iterator[Edit]:
-    """What changed in the list of documents, which belongs to no operation."""
-    for name in sorted({*before.pages, *after.pages}):
-        was, now = before.pages.get(name), after.pages.get(name)
+def _moved_pages(before: Pages, after: Pages, ops: dict[str, Op], found: list[Edit]) -> Pages:
+    """Documents that are the same under another short name; what cites them is carried over with them."""
+    pages = dict(before)
+    for gone in [name for name in before if name not in after]:
+        come = next((n for n in after if n not in pages and exact(after[n]) == exact(before[gone])), None)
+        if come is None:
+            continue
+        renames = functools.partial(rename, old=gone, new=come)
+        moves = functools.partial(_renamed_page, old=gone, new=come)
+        edit = Edit(
+            "source-page-renamed", "", f"pages.{come}", gone, come, before[gone].at, after[come].at, renames, moves
+        )
+        citing = [name for name, op in ops.items() if gone in cited_pages(op)]
+        found += [dataclasses.replace(edit, op=name) for name in citing or [""]]
+        ops |= {name: renames(ops[name]) for name in citing}
+        pages = dict(moves(pages))
+    return pages
+
+
+def _renamed_page(pages: Pages, old: str, new: str) -> Pages:
+    return {new if name == old else name: page for name, page in pages.items()}
+
+
+def _pages(before: Pages, after: Pages, olds: Mapping[str, Op], news: Mapping[str, Op]) -> Iterator[Edit]:
+    """What changed in the list of documents: an edit for each operation that cites the document, or for none."""
+    for name in sorted({*before, *after}):
+        was, now = before.get(name), after.get(name)
         if exact(was) != exact(now):
             rule = f"source-page-{'added' if was is None else 'removed' if now is None else 'changed'}"
             places = (was.at if was else None, now.at if now else None)
-            yield Edit(rule, "", f"pages.{name}", said(was), said(now), *places, lambda op: op)
+            lists = functools.partial(_listed, name=name, page=now)
+            edit = Edit(rule, "", f"pages.{name}", said(was), said(now), *places, lambda op: op, lists)
+            ops = (*olds.values(), *news.values())
+            citing = dict.fromkeys(op.op for op in ops if name in cited_pages(op) and op.op in news)
+            yield from (dataclasses.replace(edit, op=op) for op in citing or [""])
+
+
+def _listed(pages: Pages, name: str, page: Page | None) -> Pages:
+    """The documents with one of them as it is now; None takes it away."""
+    others = {key: value for key, value in pages.items() if key != name}
+    return others if page is None else {**others, name: page}
 
 
 def _whole(rule: str, name: str, old: Op | None, new: Op | None) -> Edit:
@@ -421,14 +466,19 @@ class _Walk:
         was, now = items(get(self.now, path)), items(get(self.new, path))
         kept = [key for key in now if key in was]
         order = list(now) if kept == [key for key in was if key in now] else None
-        for key in [key for key in was if key not in now]:
+        gone = [key for key in was if key not in now]
+        come = [key for key in now if key not in was]
+        if path[-1] == "values":  # words that come before others go: without any there is no kernel in between
+            for key in come:
+                self.item(rules, (*path, Entry(key)), MISSING, now[key], area, order)
+        for key in gone:
             self.item(rules, (*path, Entry(key)), was[key], MISSING, area, None)
         for key, item in now.items():
             here = (*path, Entry(key))
-            if key not in was:
-                self.item(rules, here, MISSING, item, area, order)
-            elif exact(was[key]) != exact(item):
+            if key in was and exact(was[key]) != exact(item):
                 self.inside(spot, here, rules.area or area)
+            elif key not in was and path[-1] != "values":
+                self.item(rules, here, MISSING, item, area, order)
         self.order(rules, path, area)
 
     def order(self, rules: Many, path: Path, area: str) -> None:
@@ -487,8 +537,9 @@ class _Walk:
         if not rules.renamed:
             return
         was, now = items(get(self.now, path)), items(get(self.new, path))
+        free = [key for key in now if key not in was]
         for old in [key for key in was if key not in now]:
-            for new in [key for key in now if key not in was]:
+            for new in [new for new in free if self.same_order(path, old, new)]:
                 renames = functools.partial(rename, old=old, new=new)
                 if path[-1] == "ranges":
                     renames = functools.partial(_rename_letter, old=old, new=new)
@@ -498,6 +549,7 @@ class _Walk:
                 if _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
                     self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
+                    free.remove(new)
                     break
 
     def replaced(self, path: Path, area: str) -> None:
@@ -511,6 +563,12 @@ class _Walk:
             make = functools.partial(_replaced, path=path, old=old, item=now[new])
             rule = _named(stem, word) if word else "format-text-changed"
             self.note(rule, (*path, Entry(new)), was[old], now[new], make)
+
+    def same_order(self, path: Path, old: Any, new: Any) -> bool:
+        """Whether two words may be one under another name: those of a layout must order the axes alike."""
+        name = path[-2].key if path[-1] == "values" and isinstance(path[-2], Entry) else ""
+        was, now = (op.layouts.get(name, {}) for op in (self.old, self.new))
+        return was.get(old) == now.get(new)
 
     def outputs(self) -> None:
         """Rows of the same inputs that return another type."""

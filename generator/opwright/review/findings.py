@@ -19,7 +19,7 @@ from ..hashing import semantic_hash
 from ..model import Library
 from ..project import Project
 from ..source import Mark
-from . import compare, impact
+from . import compare, impact, lint
 from .compare import Edit
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
@@ -71,6 +71,12 @@ class Review:
     impact: Impact
     libraries: tuple[Library, Library]
     values: Mapping[str, Value] | None = None
+    threshold: str = "error"
+
+    @property
+    def exit_code(self) -> int:
+        """What the command returns: 5 where a prediction does not hold, 1 at findings from the threshold on, or 0."""
+        return 5 if self.impact.unpredicted else int(bool(self.failing(self.threshold)))
 
     def failing(self, threshold: str) -> list[Finding]:
         """The findings at a threshold or above it."""
@@ -82,13 +88,18 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     """Compare two sides. Raises SideInvalid where one cannot be used."""
     before = base.library()
     after = before if base.texts == head.texts else head.library()
+    base.prove(before, after)
+    head.prove(after, before)
     waivers = read_waivers(head.records.get("waivers.yaml"), "spec/waivers.yaml", today)
     edits = _under_review(compare.edits(before, after), base.only or head.only)
     edits += _kept_revisions(before, after, read_lock(head.records.get("LOCK.yaml"), "spec/LOCK.yaml"))
     edits += _files(base, head, before, after, edits)
+    edits += _tools(base, head)
     effect = impact.impact(project, before, after, edits)
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
+    found += _declared(effect, waivers, reproduce)
+    found += [_noted(note, waivers, reproduce) for note in lint.lint(after)]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
     found.sort(key=lambda f: (SEVERITIES.index(f.severity), f.ops, f.rule.id, f.path))
@@ -109,19 +120,40 @@ def _kept_revisions(before: Library, after: Library, lock: dict[str, str]) -> li
         release, found = f"{op.op}@{op.revision}", semantic_hash(op)
         if known.get(release, found) != found:
             was, now = f"{release} is {known[release][:16]}", f"{release} is {found[:16]}"
-            kept.append(
-                Edit(
-                    "op-revision-kept",
-                    op.op,
-                    "revision",
-                    was,
-                    now,
-                    places.get(op.op),
-                    op.at.key("revision"),
-                    lambda made: made,
-                )
-            )
+            at = op.at.key("revision")
+            kept.append(Edit("op-revision-kept", op.op, "revision", was, now, places.get(op.op), at, lambda made: made))
+        elif lock and release not in known:
+            at = op.at.key("revision")
+            kept.append(Edit("op-revision-unlocked", op.op, "revision", release, "", None, at, lambda made: made))
     return kept
+
+
+def _tools(base: Side, head: Side) -> list[Edit]:
+    """Templates and generator, where both sides are states of a repository that keeps them."""
+    rules = {"templates": "template-files-changed", "generator": "generator-code-changed"}
+    return [
+        Edit(rules[name], "", name, was[:16], head.tools[name][:16], None, None, lambda made: made)
+        for name, was in base.tools.items()
+        if head.tools.get(name, was) != was
+    ]
+
+
+def _declared(effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
+    """One finding for all C declarations that changed under their names."""
+    changed = {name: sides for symbols in effect.declared.values() for name, sides in symbols.items()}
+    if not changed:
+        return []
+    first = min(changed, key=lambda name: (not name.endswith("_sizes"), name))
+    path = first if len(changed) == 1 else f"{first} and {len(changed) - 1} more"
+    ops = tuple(op for op, symbols in effect.declared.items() if symbols)
+    edit = Edit("symbol-declaration-changed", "", path, *changed[first], None, None, lambda op: op)
+    return [_finding(RULES[edit.rule], ops, edit, Moved(frozenset({impact.HEADER})), waivers, reproduce)]
+
+
+def _noted(note: lint.Note, waivers: Waivers, reproduce: str) -> Finding:
+    """What the linter says of the new side."""
+    edit = Edit(note.rule, "", note.path, note.said, "", None, note.at, lambda op: op)
+    return _finding(RULES[note.rule], note.ops, edit, Moved(), waivers, reproduce)
 
 
 def _files(base: Side, head: Side, before: Library, after: Library, edits: Sequence[Edit]) -> list[Edit]:

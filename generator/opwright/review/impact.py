@@ -42,6 +42,10 @@ _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
 _FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^KERNEL\((\w+), (\w+)\)$", re.MULTILINE)
+HEADER = "include/opwright_kernels.h"
+_DECLARATION = re.compile(
+    r"^typedef struct (?P<type>\w+) \{.*?^\} \w+;|^void (?P<function>\w+)\(.*?\);", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,11 @@ class Impact:
     """The effect of every edit, by its place in the list, and every sentence that says where the proof fails."""
 
     predicted: dict[int, Moved] = field(default_factory=dict)
+    foreseen: Moved = field(default_factory=Moved)
     observed: Moved = field(default_factory=Moved)
     kernels: int = 0
     unpredicted: list[str] = field(default_factory=list)
+    declared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)  # by operation and symbol
     texts: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
 
 
@@ -117,6 +123,12 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
     return ((found[1], forms[found[2]] + macro) for found in _ENTRY.finditer(text))
 
 
+def _declarations(header: str) -> Iterator[tuple[str, str]]:
+    """The structs and functions that a header declares, without its comments."""
+    for found in _DECLARATION.finditer(header):
+        yield found["type"] or found["function"], " ".join(re.sub(r"//[^\n]*", "", found[0]).split())
+
+
 def seen(root: Library) -> Mapping[str, object]:
     """What reading each path tells: the value of a field, or of what holds fields which ones, in their order."""
     told: dict[str, Any] = {}
@@ -147,16 +159,13 @@ class Carried:
 
     def __init__(self, op: Op | None, pages: Mapping[str, Page], project: Project, environment: Watching) -> None:
         self.project, self.pages = project, dict(pages)
-        base = self.library(op)
+        base = _library(op, pages)
         standin, reads = record(base)
         outputs = self.outputs(standin)
         self.made = {path: footprint(path, output, reads, environment) for path, output in outputs.items()}
         self.seen = seen(base)
         take = functools.partial(self.taken, kernels=_kernels(op))
         self.pieces = {path: Piece(functools.partial(take, path, made.view)) for path, made in self.made.items()}
-
-    def library(self, op: Op | None) -> Library:
-        return Library((op,) if op else (), self.pages)
 
     def outputs(self, library: Library) -> dict[str, render.Output]:
         """The outputs that are compared; none for an operation that is not there. A file that is copied stays."""
@@ -172,9 +181,9 @@ class Carried:
     def anew(self, path: str, output: render.Output, kernels: frozenset[str]) -> Taken:
         return self.taken(path, output.view(), kernels)
 
-    def edited(self, op: Op | None) -> Pieces:
+    def edited(self, op: Op | None, pages: Mapping[str, Page]) -> Pieces:
         """The pieces of an edited operation: those of BASE where no field that was read for them has changed."""
-        library, names = self.library(op), _kernels(op)
+        library, names = _library(op, pages), _kernels(op)
         now = seen(library)
         changed = {path for path in {*self.seen, *now} if self.seen.get(path) != now.get(path)}
         return {
@@ -186,6 +195,10 @@ class Carried:
 
     def texts(self) -> dict[str, str]:
         return {path: made.text for path, made in self.made.items()}
+
+
+def _library(op: Op | None, pages: Mapping[str, Page]) -> Library:
+    return Library((op,) if op else (), dict(pages))
 
 
 def _kernels(op: Op | None) -> frozenset[str]:
@@ -228,15 +241,17 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
     environment = watching(project.templates)
     olds, news = ({op.op: op for op in library.ops} for library in (before, after))
     by_op: dict[str, list[int]] = {}
+    if exact(before.pages) != exact(after.pages):  # a document may move any page
+        by_op = {op.op: [] for op in after.ops}
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
     for name, numbers in by_op.items():
         if not name:
             continue
-        first = edits[numbers[0]]
-        old = olds.get(first.was if first.rule == "op-renamed" and first.now == name else name)
+        mine = [edits[number] for number in numbers]
+        old = olds.get(next((edit.was for edit in mine if edit.rule == "op-renamed" and edit.now == name), name))
         carried = Carried(old, before.pages, project, environment)
-        _of_op(result, carried, edits, numbers, (old, news.get(name)), environment)
+        _of_op(result, carried, edits, numbers, (old, news.get(name)), after.pages, environment)
     result.kernels = sum(len(expand(op)) for op in before.ops)
     return result
 
@@ -247,17 +262,19 @@ def _of_op(
     edits: Sequence[Edit],
     numbers: Sequence[int],
     ops: tuple[Op | None, Op | None],
+    pages: Mapping[str, Page],
     environment: Watching,
 ) -> None:
-    """One operation: its edits made one after the other, then the proof."""
+    """One operation: its edits made one after the other, then the proof with the documents of HEAD."""
     state, new = ops
+    listed: Mapping[str, Page] = carried.pages
     pieces: Pieces = carried.pieces
     waiting = []
     for number in numbers:
         waiting.append(number)
         try:
-            state = edits[number].make(state)
-            now = carried.edited(state)
+            state, listed = edits[number].make(state), edits[number].pages(listed)
+            now = carried.edited(state, listed)
             step = foreseen(pieces, now)
         except Exception:  # an operation between two edits need not make sense; the next edit may mend it
             continue
@@ -266,7 +283,7 @@ def _of_op(
         _declared(result, edits, waiting, step)
         pieces, waiting = now, []
     base = carried.texts()
-    outputs = carried.outputs(carried.library(new))
+    outputs = carried.outputs(_library(new, pages))
     head = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
     prediction, proof = foreseen(carried.pieces, pieces), observed(ops[0], base, new, head)
     name = new.op if new else edits[numbers[0]].op
@@ -280,6 +297,10 @@ def _of_op(
         ):
             if names:
                 result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
+    was, now_ = (dict(_declarations(made.get(HEADER, ""))) for made in (base, head))
+    kept = was.keys() & now_.keys()
+    result.declared[name] = {symbol: (was[symbol], now_[symbol]) for symbol in kept if was[symbol] != now_[symbol]}
+    result.foreseen |= prediction
     result.observed |= proof
     for ours, theirs in zip(result.texts, (base, head), strict=True):
         ours.update(theirs)

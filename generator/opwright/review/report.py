@@ -5,9 +5,7 @@ In: a Review. Out: text. Spec text stands in it; each form makes it inert in its
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,9 +13,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..render import code, markdown
-from ..source import Mark
+from ..source import Mark, inert
 from . import values
 from .findings import Finding, Review
+from .hunks import hunks
+from .page import as_html
 from .rules import RULES, SEVERITIES, Rule
 from .witness import SCHEMA as WITNESS_SCHEMA
 
@@ -25,11 +25,6 @@ SCHEMA_VERSION = 1
 LISTED = 8  # kernels that are named; the rest is counted
 GITHUB = {"error": "error", "warning": "warning", "notice": "notice", "info": "notice"}
 SARIF = {"error": "error", "warning": "warning", "notice": "note", "info": "none"}
-
-
-def inert(text: str) -> str:
-    """Spec text on a terminal, which must not obey it."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _ops(finding: Finding) -> str:
@@ -101,24 +96,11 @@ def text(review: Review, with_code: bool = False) -> str:
 
 def code_changes(review: Review) -> list[str]:
     """The changed kernels as hunks; files with the same hunks stand together over one print of them."""
-    old, new = review.impact.texts
-    groups: dict[str, list[str]] = {}
-    for path in sorted(path for path in review.impact.observed.files if path.endswith(".c")):
-        sides = [text.get(path, "").splitlines() for text in (old, new)]
-        compared = difflib.unified_diff(sides[0], sides[1], lineterm="", n=2)
-        hunks = [line for line in compared if not line.startswith(("---", "+++"))]
-        for hunk in re.split(r"^@@.*$\n?", "\n".join(hunks), flags=re.MULTILINE):
-            if hunk.strip():
-                groups.setdefault(hunk.rstrip("\n"), []).append(path)
     printed = []
-    for hunk, paths in groups.items():
-        files = [f"{path} ({count} times)" if count > 1 else path for path, count in Counter(paths).items()]
-        printed += [f"@@ {', '.join(files)}", _lines(hunk), ""]
+    for hunk in hunks(review.impact):
+        files = [f"{path} ({count} times)" if count > 1 else path for path, count in hunk.files.items()]
+        printed += [f"@@ {', '.join(files)}", "\n".join(map(inert, hunk.lines)), ""]
     return printed
-
-
-def _lines(hunk: str) -> str:
-    return "\n".join(map(inert, hunk.split("\n")))
 
 
 def _place(mark: Mark | None) -> dict[str, Any] | None:
@@ -263,6 +245,7 @@ FORMATS: Mapping[str, Callable[[Review, bool], str]] = {
     "github": as_github,
     "junit": as_junit,
     "sarif": as_sarif,
+    "html": as_html,
 }
 
 

@@ -68,6 +68,10 @@ op-renamed | both | breaking | variants | | = | Calls by the old name fail, and 
 op-revision-raised | none | none | none | provenance | op-revision-lowered | It announces a changed meaning.
 op-revision-lowered | none | none | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
 op-revision-kept | both | breaking | none | provenance | ! a raised revision is op-revision-raised | What reaches kernels changed under a revision that was given out.
+op-deprecation-added | both | compatible | none | docs | op-deprecation-removed | Calls go on, and warn that the operation will go.
+op-deprecation-removed | both | compatible | none | docs | op-deprecation-added | Calls warn no more.
+op-deprecation-changed | none | none | none | docs | = | The warning of its calls says something else.
+op-revision-unlocked | none | none | none | provenance | ! the lock holds it or it does not | No hash is kept of it, so that its meaning may change unseen: run `opwright diff --update-lock`.
 op-file-moved | none | none | none | provenance | = | Only where the spec stands changed.
 rank-range-widened | in | compatible | numerics | | rank-range-narrowed | More calls are accepted.
 rank-range-narrowed | in | breaking | numerics | | rank-range-widened | Calls with that number of spatial axes are refused.
@@ -234,12 +238,21 @@ source-citation-removed | none | none | none | provenance | source-citation-adde
 source-citation-changed | none | none | none | provenance | = | Another page is cited.
 source-page-added | none | none | none | provenance | source-page-removed | A document is listed.
 source-page-removed | none | none | none | provenance | source-page-added | A document is no longer listed.
+source-page-renamed | none | none | none | provenance | = | A document is listed, and cited, under another short name.
 source-page-changed | none | none | none | provenance | = | What is said of a document changes.
 docs-summary-changed | none | none | none | docs | = | Prose for people.
 docs-description-changed | none | none | none | docs | = | Prose for people.
 docs-reason-changed | none | none | none | docs | = | Prose for people.
 format-use-changed | none | none | none | format | = | The same thing is said with or without a shared entry.
 format-text-changed | none | none | none | format | = | Only spacing, comments, order of keys or the way of writing changed.
+lint-shared-unused | none | none | none | format | ! what a spec as a whole leaves open is no edit | No operation uses the shared entry; take it out.
+lint-entry-repeated | none | none | none | format | ! what a spec as a whole leaves open is no edit | Two operations say the same; a shared entry would keep them alike.
+lint-page-uncited | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | Nothing is said to come from this document.
+lint-relation-unanswered | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | Of two operations that are tied, only one says so, and tests look at it from one side.
+lint-relation-uneven | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | A call of one operation has no counterpart in the other.
+symbol-declaration-changed | none | dangerous | code | | = | C that was compiled with the old header passes something else under the same name.
+template-files-changed | none | none | none | provenance | = | No edit of a spec. Both sides are rendered by today's templates; what these moved is the difference of the committed outputs.
+generator-code-changed | none | none | none | provenance | = | No edit of a spec. Both sides are rendered by today's generator; what it moved is the difference of the committed outputs.
 waiver-entry-unused | none | breaking | none | | ! a waiver is used or it is not | It lets nothing pass; take it out.
 waiver-entry-expired | none | breaking | none | | ! time runs one way | What it lets pass must be looked at again.
 impact-unpredicted | none | breaking | variants | | ! a prediction holds or it does not | The rendered files changed otherwise than the rules and the recorded reads say.
@@ -256,9 +269,8 @@ RULES: dict[str, Rule] = {
 }
 # Areas of REVIEW that the spec language has no words for.
 WITHOUT_RULE: Mapping[str, str] = {
-    "op-deprecated": "the spec language has no word for it yet",
     "output-tensor-added": "an operation has exactly one output; the loader refuses another",
     "output-tensor-removed": "an operation has exactly one output; the loader refuses none",
-    "symbol-c-changed": "every C symbol is made of names that have rules of their own; the report lists the kernels",
-    "template-file-changed": "not an edit of a spec: `generate --check` compares the committed output with today's",
+    "symbol-name-changed": "a C symbol is made of names that have rules of their own; the findings list the kernels",
+    "source-lines-changed": "a citation names a document, not lines of it; what is said of one has source-page-changed",
 }

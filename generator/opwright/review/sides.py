@@ -10,14 +10,17 @@ import io
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from ..load import load, load_texts, read_text
+from ..generate import prove
+from ..hashing import files_hash, folder_hash
+from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..model import Library
-from ..project import RECORDS, Project, spec_folder
+from ..project import CARRIED, GENERATOR, RECORDS, Project, spec_folder
 from ..refusal import UsageError
-from ..source import SpecInvalid
+from ..source import Mark, Problem, SpecInvalid
+from .tree import exact
 
 DRIVER_ARGUMENTS = (7, 9)  # what git gives to an external diff: path, old file, hex, mode, new file, hex, mode
 
@@ -30,6 +33,7 @@ class Side:
     texts: Mapping[str, str]
     records: Mapping[str, str]
     only: str | None = None
+    tools: Mapping[str, str] = field(default_factory=dict)  # folder of templates or generator to its hash, if known
 
     def library(self) -> Library:
         """The operations; SideInvalid where they cannot be used."""
@@ -37,6 +41,18 @@ class Side:
             if not self.texts:
                 return Library((), {})
             return load_texts(dict(self.texts))
+        except SpecInvalid as invalid:
+            raise SideInvalid(self.name, invalid) from None
+
+    def prove(self, library: Library, other: Library) -> None:
+        """Refuse what `generate` would refuse: a normal form that disagrees with the semantics.
+
+        Only operations that the other side has otherwise are looked at, so that a small edit is proven in no time.
+        """
+        others = {op.op: exact(op) for op in other.ops}
+        changed = tuple(op for op in library.ops if others.get(op.op) != exact(op))
+        try:
+            prove(Library(changed, library.pages))
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None
 
@@ -57,7 +73,7 @@ def sides(project: Project, arguments: Sequence[str]) -> tuple[Side, Side]:
     if len(arguments) > 2:
         raise UsageError("expected at most two sides: BASE and HEAD")
     base = side(project, arguments[0]) if arguments else revision(project, merge_base(project))
-    head = side(project, arguments[1]) if len(arguments) > 1 else folder(project.spec, project.root)
+    head = side(project, arguments[1]) if len(arguments) > 1 else working_tree(project)
     if base.only or head.only:  # the one file, as it stands on both sides
         name = PurePosixPath(base.only or head.only or "").name
         base, head = replace(base, only=base.only or name), replace(head, only=head.only or name)
@@ -78,39 +94,72 @@ def side(project: Project, argument: str) -> Side:
     raise UsageError(f"there is no folder or file {argument!r}; a commit is written git:{argument}")
 
 
+def working_tree(project: Project) -> Side:
+    """The specs as they lie in the project."""
+    tools = {name: folder_hash(path, suffixes, CARRIED.name) for name, (path, suffixes) in _tools(project).items()}
+    return replace(folder(project.spec, project.root), tools=tools)
+
+
+def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
+    """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
+    found = {"templates": (project.templates, (".j2", ".py")), "generator": (GENERATOR, (".py",))}
+    return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
+
+
 def folder(spec: Path, root: Path, name: str = "the working tree") -> Side:
     """The specs of a folder, named as seen from `root`."""
     if not spec.is_dir():
         raise UsageError(f"there is no folder of specs {spec}")
-    place = PurePosixPath(spec.relative_to(root).as_posix()) if spec.is_relative_to(root) else PurePosixPath(spec.name)
+    top = PurePosixPath(spec.relative_to(root).as_posix() if spec.is_relative_to(root) else spec.name).parts[0]
+    records = {record: root / top / record for record in RECORDS}
     try:
-        paths = sorted(path for path in spec.iterdir() if path.suffix in (".yaml", ".yml") and path.name not in RECORDS)
-        texts = {str(place / path.name): read_text(path, str(place / path.name)) for path in paths}
-        if not texts:
-            load(spec, root)
+        texts = read_folder(spec, root)
+        return Side(name, texts, {r: read_text(path, f"{top}/{r}") for r, path in records.items() if path.is_file()})
     except SpecInvalid as invalid:
         raise SideInvalid(name, invalid) from None
-    records = {record: (spec.parent / record) for record in RECORDS}
-    return Side(name, texts, {r: read_text(path, f"spec/{r}") for r, path in records.items() if path.is_file()})
 
 
 def revision(project: Project, ref: str) -> Side:
-    """The specs of a commit, read through git."""
+    """The specs of a commit, read through git. What `generate` would refuse in a folder is refused here."""
     place = project.spec.relative_to(project.root).as_posix()
     top = PurePosixPath(place).parts[0]
     if ref.startswith("-"):
         raise UsageError(f"{ref!r} is no commit")
-    texts, records = {}, {}
+    texts, records = dict[str, str](), dict[str, str]()
     with tarfile.open(fileobj=io.BytesIO(_git(project, "archive", "--format=tar", ref, top))) as archive:
         for member in archive.getmembers():
             path = PurePosixPath(member.name)
-            stream = archive.extractfile(member) if member.isfile() and path.suffix in (".yaml", ".yml") else None
-            text = stream.read().decode("utf-8", "replace") if stream else ""
-            if stream and path.name in RECORDS and str(path.parent) == top:
-                records[path.name] = text
-            elif stream and str(path.parent) == place:
-                texts[member.name] = text
-    return Side(f"git:{ref}", texts, records)
+            folder = str(path.parent)
+            record = path.name in RECORDS and folder == top
+            if path.suffix not in SUFFIXES or not (record or folder == place):
+                continue
+            stream = archive.extractfile(member) if member.isfile() else None
+            try:
+                if stream is None:
+                    raise SpecInvalid([Problem(Mark(member.name), "file", "this is no regular file")])
+                (records if record else texts)[path.name if record else member.name] = text_of(
+                    stream.read(MAX_BYTES + 1), member.name
+                )
+            except SpecInvalid as invalid:
+                raise SideInvalid(f"git:{ref}", invalid) from None
+    return Side(f"git:{ref}", texts, records, tools=_tools_of(project, ref))
+
+
+def _tools_of(project: Project, ref: str) -> dict[str, str]:
+    """The hashes of templates and generator in a commit, where it has them."""
+    hashes = {}
+    for name, (path, suffixes) in _tools(project).items():
+        place = path.relative_to(project.root).as_posix()
+        try:
+            packed = _git(project, "archive", "--format=tar", ref, place)
+        except UsageError:
+            continue
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            members = [m for m in archive.getmembers() if m.isfile() and m.name.endswith(suffixes)]
+            streams = {PurePosixPath(m.name).relative_to(place): archive.extractfile(m) for m in members}
+            files = {inside: stream.read() for inside, stream in streams.items() if stream is not None}
+        hashes[name] = files_hash({n: data for n, data in files.items() if n.parts[0] != CARRIED.name})
+    return hashes
 
 
 def merge_base(project: Project) -> str:

@@ -32,6 +32,7 @@ enum {
     CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
     CHUNKS = 16,
     TASK_MADDS = 1 << 21,
+    AHEAD = 16,          // pixels
 };
 
 typedef struct plan {
@@ -46,13 +47,16 @@ typedef struct plan {
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
+    int64_t merged, wide;          // groups in a vector of lanes; floats of a channel in the rows: LANES where they are > 1
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
-    bool small_stays, big_stays;   // used where it is, not packed
-    int64_t floats[3], runs;       // scratch of a worker
+    bool straight;                 // and its sums go straight to the weights
+    bool lines;                    // phases are copied from whole lines
+    bool stays;                    // small is used where it is, not packed
+    int64_t floats[4], runs;       // scratch of a worker: rows, panel, dw, line
 } plan;
 
-// A stretch of outputs: where it begins in the panel and in the rows, in pixels of the one and positions of the other;
-// in elements where they are not packed.
+// A stretch of outputs: where it begins in the panel, in pixels, or where small stays in elements; and in the rows, in
+// positions.
 typedef struct run {
     int64_t panel, row, count;
 } run;
@@ -101,8 +105,18 @@ static bool unpadded(const opwright_problem *p) {
            (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
 }
 
+// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that rows
+// hold vectors in place of scalars.
+static bool merges(const opwright_problem *p) {
+    return p->G > 1 && p->A < LANES && LANES % p->A == 0 && p->G % (LANES / p->A) == 0 && p->B <= p->A;
+}
+
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.p = folded(*problem)};
+    plan l = {.p = folded(*problem), .merged = 1, .wide = 1};
+    if (merges(problem)) {
+        l.merged = LANES / problem->A, l.wide = LANES;
+        l.p.G /= l.merged, l.p.A = LANES;
+    }
     const opwright_problem *p = &l.p;
     const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
     for (int i = 0; i < 3; i++) {
@@ -114,8 +128,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.together = least(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * least(CHANNELS, p->B) <= most_rows[4] ? 4 : 2);
     const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
-    const bool plain = sizeof(elem) == sizeof(float) && unpadded(p);
-    l.small_stays = plain && p->small_c == 1 && p->A % LANES == 0;
+    // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
+    l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0;
 
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
     l.chunks = 1;
@@ -129,14 +143,14 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one. It decides
     // the order of the sums, so it must not depend on the number of workers.
-    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.step[2]));
+    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.wide * l.step[2]));
     if (l.chunks > 1) {
         const int64_t each = ceil_div(pixels, l.chunks);
         room = least(room, ceil_div(each, ceil_div(each, room)));
     }
     for (int i = 3; i >= 0; i--) {
         l.box[i] = out[i] == 0 ? 1 : least(out[i], even(out[i], room, i == 3 ? 2 : 1));
-        l.boxes[i] = ceil_div(out[i], l.box[i]);
+        l.boxes[i] = most(1, ceil_div(out[i], l.box[i]));
         room = l.box[i] == out[i] ? most(1, room / most(out[i], 1)) : 1;
     }
     l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
@@ -160,10 +174,6 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     }
     l.a_part = most(l.a_part, 1), l.b_part = most(least(l.b_part, p->B), 1);
     l.a_parts = ceil_div(l.vectors, l.a_part), l.b_parts = ceil_div(p->B, l.b_part);
-    // Tiles go from a tap's channels to the next tap's.
-    const bool joined =
-        p->taps[2] == 1 || (p->dilation[2] == 1 && p->big_x[2] == l.b_part && l.b_part <= CHANNELS);
-    l.big_stays = plain && p->big_c == 1 && l.phases == 1 && joined;
 
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
@@ -176,22 +186,45 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    if (!l.big_stays)
-        l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part, 16);
-    if (!l.small_stays)
+    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide, 16);
+    if (!l.stays)
         l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
-    if (l.chunks == 1)
+    l.straight = l.in_one && l.merged == 1 && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
+    if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
+    // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
+    l.lines = l.phases > 1 && (p->big_c != 1 || p->small_c != 1);
+    if (l.lines || l.merged > 1) {
+        const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+        l.floats[3] = round_up(most(reach * least(CHANNELS, l.b_part) * l.merged, l.box[3] * l.together * LANES) + LANES, 16);
+    }
     return l;
 }
+
+#if LANES == 16
+#define EVERY_OTHER_LANE 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#elif LANES == 8
+#define EVERY_OTHER_LANE 0, 2, 4, 6, 9, 11, 13, 15
+#else
+#define EVERY_OTHER_LANE 0, 2, 5, 7
+#endif
 
 // LANES elements `apart`, the first n of them.
 INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
     if (apart == 1)
-        return elem_load_part(from, n);
+        return n == LANES ? elem_load(from) : elem_load_part(from, n);
+    if (apart == 2 && n == LANES) {
+        // The second begins one early: what follows the last element may not be there.
+        const vec first = elem_load(from), second = elem_load(from + LANES - 1);
+        return SHUFFLE(first, second, EVERY_OTHER_LANE);
+    }
     elem some[LANES] = {0};
-    for (int64_t i = 0; i < n; i++)
-        some[i] = from[i * apart];
+    if (n == LANES) {
+        UNROLL for (int i = 0; i < LANES; i++) some[i] = from[i * apart];
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            some[i] = from[i * apart];
+    }
     return elem_load(some);
 }
 
@@ -205,11 +238,35 @@ INLINE void put(float *to, vec v, int64_t n) {
 // Remembers in which lanes an Inf or NaN was met.
 INLINE void look(vec *special, vec v) { *special += v * 0; }
 
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+// LANES channels of 2 * LANES pixels: pairs of pixels are transposed as one word.
+INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, vec *special) {
+    vec words[LANES];
+    UNROLL for (int row = 0; row < LANES; row++) {
+        memcpy(words + row, from + row * c, sizeof *words);
+        __builtin_prefetch(from + (row + LANES) * c);
+    }
+    vec_transpose(words);
+    UNROLL for (int j = 0; j < LANES; j++) {
+        uvec bits;
+        memcpy(&bits, words + j, sizeof bits);
+        const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
+        const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
+        look(special, even);
+        look(special, odd);
+        vec_store(to + 2 * j * pitch, even);
+        vec_store(to + (2 * j + 1) * pitch, odd);
+    }
+}
+#endif
+
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
 // LANES unless it is `channels`. Returns NaN in the lanes that met Inf or NaN.
 static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
                 int64_t channels, int64_t fill) {
     vec special = {0};
+    if (channels == 1)
+        c = 1;
     if (c == 1 && x == channels && pitch == channels) {
         const int64_t all = count * channels;
         int64_t i = 0;
@@ -228,6 +285,7 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
             int64_t i = 0;
             for (; i + LANES <= channels; i += LANES) {
                 const vec v = elem_load(from + i);
+                __builtin_prefetch(from + i + AHEAD * x);
                 look(&special, v);
                 vec_store(to + i, v);
             }
@@ -243,15 +301,26 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
     } else {
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
-            for (int64_t pixel = 0; pixel < count; pixel += LANES) {
+            int64_t pixel = 0;
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+            if (rows == LANES && x == 1)
+                for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
+                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, &special);
+#endif
+            for (; pixel < count; pixel += LANES) {
                 const int64_t n = least(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
                 float *out = to + pixel * pitch + i;
                 vec v[LANES];
                 if (rows == LANES && x == 1 && n == LANES) {
-                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load(first + row * c);
+                    UNROLL for (int row = 0; row < LANES; row++) {
+                        v[row] = elem_load(first + row * c);
+                        __builtin_prefetch(first + (row + LANES) * c);
+                    }
                 } else if (rows == LANES && x == 1) {
                     UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load_part(first + row * c, n);
+                } else if (rows == LANES && n == LANES) {
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = load_apart(first + row * c, x, LANES);
                 } else {
                     for (int64_t row = 0; row < LANES; row++)
                         v[row] = row < rows ? load_apart(first + row * c, x, n) : (vec){0};
@@ -271,6 +340,12 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
     return special;
 }
 
+// count pixels, `apart`, of n floats each, side by side.
+static void gather(float *to, const float *from, int64_t apart, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * n, from + i * apart, (size_t)n * sizeof *to);
+}
+
 static void clear(float *to, int64_t n) { memset(to, 0, (size_t)n * sizeof *to); }
 
 // One task's place in the problem, and the block it is at.
@@ -279,6 +354,7 @@ typedef struct place {
     const elem *big, *small;
     int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
     int64_t at[4], size[4];         // the box: n, then outputs
+    float *line;                    // of widened pixels
     bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
 } place;
 
@@ -345,6 +421,18 @@ static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
     make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
 }
 
+// count positions of merged groups' channels, `apart`: to[position][channel][lane].
+static void spread(const plan *l, float *to, const float *from, int64_t apart, int64_t count) {
+    const int64_t channels = l->p.B, each = LANES / l->merged;
+    for (int64_t b = 0; b < channels; b++) {
+        ivec lanes;
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] = (int32_t)(lane / each * channels + b);
+        for (int64_t i = 0; i < count; i++)
+            vec_store(to + (i * channels + b) * LANES, vec_pick(vec_load(from + i * apart), lanes));
+    }
+}
+
 // Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
 // phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours.
 static void pack_rows(const place *o, float *rows) {
@@ -353,8 +441,11 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
     const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
     const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
+    const int64_t beyond = least(
+        p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
-        const int64_t channels = least(CHANNELS, o->b1 - b);
+        const int64_t channels = least(CHANNELS, o->b1 - b), width = channels * l->wide;
         for (int64_t n = 0; n < o->size[0]; n++)
             for (int64_t d = 0; d < deep; d++) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
@@ -364,21 +455,30 @@ static void pack_rows(const place *o, float *rows) {
                     const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
                     if (ih < 0 || ih >= p->big[1])
                         continue;
+                    const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
+                                       ih * p->big_x[1];
+                    if ((l->lines || l->merged > 1) && low < beyond)
+                        pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
+                             beyond - low, channels * l->merged, channels * l->merged);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
-                        float *to = rows + (b - o->b0) * cells + place * l->positions * channels;
+                        float *to = rows + (b - o->b0) * cells + place * l->positions * width;
                         int64_t first, end, positions;
                         row_inside(o, r, &first, &end, &positions);
                         const int64_t iw = (o->at[3] + r) * p->stride[2] - p->pad[2] + first * p->dilation[2];
-                        clear(to, first * channels);
-                        if (first < end)
-                            pack(to + first * channels, channels,
-                                 o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
-                                     ih * p->big_x[1] + iw * p->big_x[2],
-                                 p->big_c, p->dilation[2] * p->big_x[2], end - first, channels, channels);
-                        clear(to + end * channels, (positions - end) * channels);
+                        clear(to, first * width);
+                        if (first < end && l->merged > 1)
+                            spread(l, to + first * width, o->line + (iw - low) * channels * l->merged,
+                                   p->dilation[2] * channels * l->merged, end - first);
+                        else if (first < end && l->lines)
+                            gather(to + first * channels, o->line + (iw - low) * channels, p->dilation[2] * channels,
+                                   end - first, channels);
+                        else if (first < end)
+                            pack(to + first * channels, channels, from + iw * p->big_x[2], p->big_c,
+                                 p->dilation[2] * p->big_x[2], end - first, channels, channels);
+                        clear(to + end * width, (positions - end) * width);
                         if (o->pairs)
-                            pair_row(o, r, to, channels);
+                            pair_row(o, r, to, width);
                     }
                 }
             }
@@ -405,6 +505,14 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                                        (o->at[1] + d) * p->small_x[0] + (o->at[2] + h) * p->small_x[1] +
                                        (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    if (l->lines) {
+                        if (r == 0)
+                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels, lanes);
+                        gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
+                        clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
+                        at += panel_pixels(o, outputs);
+                        continue;
+                    }
                     // Rows that follow each other in memory are one.
                     const bool goes_on = count && l->phases == 1 && at == to + count &&
                                          next == from + count * p->small_x[2];
@@ -442,8 +550,7 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t each = o->pairs ? 2 : 1;
-    const int64_t panel_step = l->small_stays ? l->phases * p->small_x[2] : 1;
-    const int64_t row_step = l->big_stays ? p->stride[2] * p->big_x[2] : each * l->step[2];
+    const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1, row_step = each * l->step[2];
     int64_t count = 0, pixels = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
@@ -455,12 +562,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
-                    const int64_t row =
-                        l->big_stays
-                            ? (o->at[0] + n) * p->big_n + id * p->big_x[0] + ih * p->big_x[1] +
-                                  (o->at[3] * p->stride[2] - p->pad[2]) * p->big_x[2]
-                            : (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
-                    const int64_t panel = l->small_stays ? (o->at[0] + n) * p->small_n +
+                    const int64_t row = (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
+                    const int64_t panel = l->stays ? (o->at[0] + n) * p->small_n +
                                                                (o->at[1] + od) * p->small_x[0] +
                                                                (o->at[2] + oh) * p->small_x[1] +
                                                                (o->at[3] + r) * p->small_x[2]
@@ -522,6 +625,30 @@ typedef struct operands {
             vec_store(to, t->first ? sum[m][v] : vec_load(to) + sum[m][v]);                                            \
         }                                                                                                              \
     }
+// The same for merged groups: rows of vectors.
+#define MERGED_TILE(NAME, WORDS, ADD, MR)                                                                              \
+    static void NAME##_##MR(const operands *t) {                                                                       \
+        vec sum[MR];                                                                                                   \
+        UNROLL for (int m = 0; m < MR; m++) sum[m] = (vec){0};                                                         \
+        for (int64_t i = 0; i < t->count; i++) {                                                                       \
+            const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
+            const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
+            for (int64_t left = t->runs[i].count; left; left--) {                                                      \
+                WORDS a, b;                                                                                            \
+                memcpy(&b, panel, sizeof b);                                                                           \
+                UNROLL for (int m = 0; m < MR; m++) {                                                                  \
+                    memcpy(&a, row + m * LANES, sizeof a);                                                             \
+                    sum[m] = ADD(sum[m], a, b);                                                                        \
+                }                                                                                                      \
+                UNROLL for (int m = 0; m < MR; m++) PIN(sum[m]);                                                       \
+                panel += t->panel_step, row += t->row_step;                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        UNROLL for (int m = 0; m < MR; m++) {                                                                          \
+            float *to = t->dw + m * t->pitch;                                                                          \
+            vec_store(to, t->first ? sum[m] : vec_load(to) + sum[m]);                                                  \
+        }                                                                                                              \
+    }
 typedef void tile(const operands *);
 
 #define ADD_FLOATS(sum, a, b) ((sum) + (a) * (b))
@@ -538,6 +665,19 @@ TILES(FLOAT_TILE)
 static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
 #endif
 
+#define MERGED_FLOATS(MR) MERGED_TILE(merged_floats, vec, ADD_FLOATS, MR)
+#define MERGED_FLOATS_ENTRY(MR) [MR] = merged_floats_##MR,
+MERGED_TILES(MERGED_FLOATS)
+#if OPWRIGHT_PAIRS
+#define MERGED_PAIRS(MR) MERGED_TILE(merged_pairs, uvec, dot_pairs, MR)
+#define MERGED_PAIRS_ENTRY(MR) [MR] = merged_pairs_##MR,
+MERGED_TILES(MERGED_PAIRS)
+static tile *const merged_tiles[2][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
+                                                       {MERGED_TILES(MERGED_PAIRS_ENTRY)}};
+#else
+static tile *const merged_tiles[1][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
+#endif
+
 // Rows of the next tile: as even as there are tiles for.
 INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
     int64_t rows = ceil_div(left, ceil_div(left, most_));
@@ -546,36 +686,43 @@ INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
     return rows;
 }
 
-// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane].
+// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
+// weights are.
 static void multiply(const place *o, int64_t vectors, const float *panel, const float *rows, bool special, run *runs,
                      float *dw, bool first) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
-    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
-    const int64_t groups = special ? p->taps[2] : 1; // taps walked one by one
-    tile *const *table = tiles[o->pairs][vectors];
+    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
+    const int64_t groups = special || l->straight ? p->taps[2] : 1; // taps walked one by one
+    tile *const *table = l->merged > 1 ? merged_tiles[o->pairs] : tiles[o->pairs][vectors];
+    const int64_t most_now = l->merged > 1 ? MOST_MERGED : most_rows[vectors];
+    int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
             for (int64_t kw = 0; kw < groups; kw++) {
-                const int64_t count = runs_of(o, kd, kh, special ? kw : -1, runs);
+                if (kw == 0 || special)
+                    count = runs_of(o, kd, kh, special ? kw : -1, runs);
                 if (count == 0 && !first)
                     continue;
-                for (int64_t b = 0; b < o->b1 - o->b0; b += CHANNELS) {
-                    const int64_t channels = least(CHANNELS, o->b1 - o->b0 - b);
-                    const int64_t start = (kd * p->taps[1] + kh) * p->taps[2] * (o->b1 - o->b0) + p->taps[2] * b;
-                    const int64_t from = special ? kw * channels : 0;
-                    const int64_t to = special ? from + channels : p->taps[2] * channels;
-                    operands t = {runs, count, panel, 0, vectors * LANES, channels, vectors * LANES,
-                                  channels * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
-                    if (l->small_stays)
+                for (int64_t b = 0; b < all; b += CHANNELS) {
+                    const int64_t channels = least(CHANNELS, all - b);
+                    const int64_t together = groups == 1 ? p->taps[2] * channels : channels;
+                    const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
+                    const int64_t width = channels * l->wide;
+                    operands t = {runs, count, panel, 0, vectors * LANES, width, vectors * LANES,
+                                  width * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
+                    if (l->stays)
                         t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
-                    if (l->big_stays)
-                        t.row_scale = 1, t.row_step = p->stride[2] * p->big_x[2];
-                    for (int64_t m = from, together; m < to; m += together) {
-                        together = rows_together(table, most_rows[vectors], to - m);
-                        t.row = rows + b * (l->big_stays ? 1 : cells) + m;
-                        t.dw = dw + (start + m) * t.pitch;
-                        table[together](&t);
+                    float *to = dw + start * t.pitch;
+                    if (l->straight) {
+                        t.pitch = p->w_b;
+                        to = dw + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2] + b * p->w_b;
+                    }
+                    for (int64_t m = 0, now; m < together; m += now) {
+                        now = rows_together(table, most_now, together - m);
+                        t.row = rows + b * cells + (kw * channels + m) * l->wide;
+                        t.dw = to + m * t.pitch;
+                        table[now](&t);
                     }
                 }
             }
@@ -585,6 +732,7 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
 static void finish(const place *o, int64_t vector, int64_t vectors, const float *dw, elem *weights) {
     const opwright_problem *p = &o->l->p;
     const int64_t pitch = vectors * LANES, lanes = least(pitch, p->A - vector * LANES);
+    const int64_t each = o->l->merged > 1 ? LANES / o->l->merged : p->A; // lanes of a group
     weights += vector * LANES * p->w_a;
     for (int64_t b0 = o->b0; b0 < o->b1; b0 += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b0), all = o->b1 - o->b0;
@@ -616,7 +764,7 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                     for (int64_t m = 0; m < axes[3].count; m++) {
                         places[count] = i * axes[0].to + j * axes[1].to + k * axes[2].to + m * axes[3].to;
                         rows[count] = i * axes[0].from + j * axes[1].from + k * axes[2].from + m * axes[3].from;
-                        if (p->w_a == 1) {
+                        if (p->w_a == 1 && (o->l->merged == 1 || p->w_g == each)) {
                             for (int64_t lane = 0; lane < lanes; lane += LANES)
                                 elem_store_part(to + places[0] + lane, vec_load(from + rows[0] + lane),
                                                 least(LANES, lanes - lane));
@@ -632,7 +780,7 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                                 v[row] = row < count ? vec_load(from + rows[row] + lane) : (vec){0};
                             vec_transpose(v);
                             for (int64_t a = 0; a < least(LANES, lanes - lane); a++) {
-                                elem *out = to + (lane + a) * p->w_a;
+                                elem *out = to + (lane + a) / each * p->w_g + (lane + a) % each * p->w_a;
                                 if (places[count - 1] - places[0] == count - 1)
                                     elem_store_part(out + places[0], v[a], count);
                                 else
@@ -654,7 +802,7 @@ typedef struct call {
 } call;
 
 static int64_t worker_bytes(const plan *l) {
-    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2]) + (int64_t)sizeof(run) * l->runs, 64);
+    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3]) + (int64_t)sizeof(run) * l->runs, 64);
 }
 
 static place task_place(const call *c, int64_t tile_, int64_t *group) {
@@ -665,7 +813,7 @@ static place task_place(const call *c, int64_t tile_, int64_t *group) {
     place o = {.l = l};
     o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
     o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
-    o.big = c->big + *group * p->B * p->big_c;
+    o.big = c->big + *group * l->merged * p->B * p->big_c;
     o.small = c->small + *group * p->A * p->small_c;
     return o;
 }
@@ -676,11 +824,13 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
     float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panel = rows + l->floats[0];
     float *dw = panel + l->floats[1];
-    run *runs = (run *)(dw + l->floats[2]);
+    float *line = dw + l->floats[2];
+    run *runs = (run *)(line + l->floats[3]);
     if (l->chunks > 1)
         dw = c->dw + task * l->dw;
     int64_t group;
     place o = task_place(c, task % l->tiles, &group);
+    o.line = line;
     const int64_t chunk = task / l->tiles, begin = l->blocks * chunk / l->chunks;
     const int64_t end = l->blocks * (chunk + 1) / l->chunks;
     for (int64_t block = begin; block < end; block++) {
@@ -690,23 +840,24 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         for (int64_t v = o.a0, together; v < o.a1; v += together) {
             together = least(l->together, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
+            if (l->straight)
+                to = (float *)(void *)(c->weights + group * l->merged * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
             bool special = false;
             o.pairs = OPWRIGHT_PAIRS;
-            if (!l->small_stays) {
+            if (!l->stays) {
                 special = pack_panel(&o, v, together, panel) && padded;
                 if (special && o.pairs) {
                     o.pairs = false;
                     pack_panel(&o, v, together, panel);
                 }
             }
-            if (!l->big_stays && packed != o.pairs)
+            if (packed != o.pairs)
                 pack_rows(&o, rows);
             packed = o.pairs;
-            multiply(&o, together, l->small_stays ? (const float *)(const void *)(o.small + v * LANES) : panel,
-                     l->big_stays ? (const float *)(const void *)(o.big + o.b0) : rows, special, runs, to,
-                     block == begin);
-            if (l->chunks == 1 && block + 1 == end)
-                finish(&o, v, together, to, c->weights + group * l->p.w_g);
+            multiply(&o, together, l->stays ? (const float *)(const void *)(o.small + v * LANES) : panel, rows, special,
+                     runs, to, block == begin);
+            if (l->chunks == 1 && block + 1 == end && !l->straight)
+                finish(&o, v, together, to, c->weights + group * l->merged * l->p.w_g);
         }
     }
 }
@@ -728,22 +879,51 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     }
     for (int64_t v = o.a0, together; v < o.a1; v += together) {
         together = least(l->together, o.a1 - v);
-        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->p.w_g);
+        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->merged * l->p.w_g);
     }
 }
 
+// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order of
+// taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+static bool swaps(const opwright_problem *p) {
+    if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
+        return false;
+    return ceil_div(p->A, LANES) * p->B >= 2 * ceil_div(p->B, LANES) * p->A;
+}
+static opwright_problem swapped(const opwright_problem *p, int64_t *first_weight) {
+    opwright_problem q = *p;
+    q.A = p->B, q.B = p->A, q.w_a = p->w_b, q.w_b = p->w_a;
+    q.small_n = p->big_n, q.small_c = p->big_c, q.big_n = p->small_n, q.big_c = p->small_c;
+    *first_weight = 0;
+    for (int i = 0; i < 3; i++) {
+        q.small[i] = p->big[i], q.small_x[i] = p->big_x[i], q.big[i] = p->small[i], q.big_x[i] = p->small_x[i];
+        q.pad[i] = (p->taps[i] - 1) * p->dilation[i] - p->pad[i];
+        q.w_k[i] = -p->w_k[i];
+        *first_weight += (p->taps[i] - 1) * p->w_k[i];
+    }
+    return q;
+}
+
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t workers) {
-    const plan l = plan_of(p, workers);
+    int64_t first_weight;
+    if (p->G * p->A * p->B == 0)
+        return 0;
+    const opwright_problem q = swaps(p) ? swapped(p, &first_weight) : *p;
+    const plan l = plan_of(&q, workers);
     return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
 }
 
 void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch) {
-    const int64_t workers = team ? team->workers : 1;
-    const plan l = plan_of(p, workers);
     if (p->G * p->A * p->B == 0)
         return;
-    call c = {&l, big, small, weights, scratch, (float *)((char *)scratch + workers * worker_bytes(&l))};
+    const int64_t workers = team ? team->workers : 1;
+    const bool swap = swaps(p);
+    int64_t first_weight = 0;
+    const opwright_problem q = swap ? swapped(p, &first_weight) : *p;
+    const plan l = plan_of(&q, workers);
+    call c = {&l, swap ? small : big, swap ? big : small, weights + first_weight, scratch,
+              (float *)((char *)scratch + workers * worker_bytes(&l))};
     opwright_run(team, reduce, &c, l.tiles * l.chunks);
     if (l.chunks > 1)
         opwright_run(team, combine, &c, l.tiles);

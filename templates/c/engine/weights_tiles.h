@@ -10,16 +10,22 @@
     T(14, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3)                                   \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)
 static const int64_t most_rows[] = {0, 28, 14, 8, 6};
+#define MERGED_TILES(T) T(1) T(2) T(3) T(4) T(6) T(8) T(10) T(12) T(14) T(16) T(20) T(24)
+#define MOST_MERGED 24
 #elif LANES == 8
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1) T(10, 1) T(12, 1)                                                  \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 4) T(2, 4) T(3, 4)
 static const int64_t most_rows[] = {0, 12, 6, 4, 3};
+#define MERGED_TILES(T) T(1) T(2) T(3) T(4) T(6) T(8) T(10) T(12)
+#define MOST_MERGED 12
 #else
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1)                                                                    \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(6, 2) T(8, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 4) T(2, 4) T(3, 4) T(4, 4)
 static const int64_t most_rows[] = {0, 8, 8, 4, 4};
+#define MERGED_TILES(T) T(1) T(2) T(3) T(4) T(6) T(8)
+#define MOST_MERGED 8
 #endif
 #define MOST_ROWS 28
 #define MOST_VECTORS 4

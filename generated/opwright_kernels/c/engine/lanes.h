@@ -57,6 +57,8 @@ INLINE vec vec_splat(float x) { return x - (vec){0}; }
 INLINE vec vec_load_part(const float *p, int64_t n) {
 #if defined(__AVX512F__)
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif defined(__AVX2__)
+    return (vec)_mm256_maskload_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n));
 #else
     vec v = {0};
     memcpy(&v, p, 4 * (size_t)n);
@@ -67,8 +69,24 @@ INLINE vec vec_load_part(const float *p, int64_t n) {
 INLINE void vec_store_part(float *p, vec v, int64_t n) {
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#elif defined(__AVX2__)
+    _mm256_maskstore_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)v);
 #else
     memcpy(p, &v, 4 * (size_t)n);
+#endif
+}
+
+// The lanes that `lanes` names.
+INLINE vec vec_pick(vec v, ivec lanes) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_permutexvar_ps((__m512i)lanes, (__m512)v);
+#elif defined(__AVX2__)
+    return (vec)_mm256_permutevar8x32_ps((__m256)v, (__m256i)lanes);
+#else
+    vec picked;
+    for (int i = 0; i < LANES; i++)
+        picked[i] = v[lanes[i]];
+    return picked;
 #endif
 }
 
@@ -92,9 +110,20 @@ INLINE hvec hvec_load(const elem *p) {
     return v;
 }
 INLINE hvec hvec_load_part(const elem *p, int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    return (hvec)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+#else
     hvec v = {0};
     memcpy(&v, p, 2 * (size_t)n);
     return v;
+#endif
+}
+INLINE void hvec_store_part(elem *p, hvec v, int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)v);
+#else
+    memcpy(p, &v, 2 * (size_t)n);
+#endif
 }
 #endif
 
@@ -166,10 +195,7 @@ INLINE void elem_store(elem *p, vec v) {
     hvec h = narrow(v);
     memcpy(p, &h, sizeof h);
 }
-INLINE void elem_store_part(elem *p, vec v, int64_t n) {
-    hvec h = narrow(v);
-    memcpy(p, &h, 2 * (size_t)n);
-}
+INLINE void elem_store_part(elem *p, vec v, int64_t n) { hvec_store_part(p, narrow(v), n); }
 INLINE float elem_get(const elem *p) { return elem_load_part(p, 1)[0]; }
 INLINE void elem_put(elem *p, float x) { elem_store_part(p, vec_splat(x), 1); }
 #else

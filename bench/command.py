@@ -1,0 +1,147 @@
+"""`opwright bench`: measures rows, keeps what was measured, and tells what it amounts to.
+
+In: options. Out: lines of JSON in the results folder, a page and a plot beside them or, with `report`, in `bench/`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from opwright.refusal import UsageError
+from opwright.show import say, table
+from rich.console import Console
+
+from . import machine, report, results
+from .candidate import MODULES, Refused
+from .measure import References, measure
+from .process import Processes, processes
+from .rows import THREADS, Row, chosen, full
+from .shapes import CELL
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+CANDIDATES = tuple(name for name in MODULES if name != "reference")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for. `folder` is where results are; `words` choose rows by their keys."""
+
+    folder: Path = RESULTS
+    everything: bool = False
+    words: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = CANDIDATES
+    threads: tuple[int, ...] = THREADS
+    again: bool = False
+
+
+def listed(options: Options, out: Console) -> None:
+    """Print the keys of the rows that would be measured."""
+    for row in chosen(options.everything, options.words, options.threads):
+        say(out, row.key)
+
+
+def written(options: Options, out: Console, folder: Path = HERE) -> None:
+    """Write the page and the plot from stored results."""
+    found = results.read(options.folder / "rows.jsonl")
+    if not found.records:
+        raise UsageError(f"there are no results in {options.folder.name}; measure some first: opwright bench")
+    folder.mkdir(parents=True, exist_ok=True)
+    plot: str | None = report.PLOT
+    try:
+        report.draw(found, folder / report.PLOT)
+    except ImportError:
+        plot = None
+        say(out, "no plot: matplotlib is not installed; pip install 'opwright[bench]'")
+    (folder / report.PAGE).write_text(report.markdown(found, plot), encoding="utf-8")
+    say(out, f"written: {folder.name}/{report.PAGE}" + (f", {folder.name}/{plot}" if plot else ""))
+
+
+def run(options: Options, out: Console) -> bool:
+    """Measure the rows that results lack; whether all that we computed was right."""
+    _check(options)
+    rows = chosen(options.everything, options.words, options.threads)
+    if not rows:
+        raise UsageError("no row's key holds all of these words; see: opwright bench --full --list")
+    path = options.folder / "rows.jsonl"
+    with processes() as workers:
+        record = _machine(options, workers, out)
+        kernels = record["versions"].get("kernels")
+        known = results.read(path).records
+        missing = [row for row in rows if options.again or not _known(known.get(row.key), kernels, options)]
+        _announce(options, rows, missing, out)
+        results.append(path, {"machine": record})
+        with tempfile.TemporaryDirectory() as folder:
+            references = References(workers, Path(folder), max(options.threads))
+            for number, row in enumerate(missing, 1):
+                found = {**measure(row, options.candidates, workers, references), "kernels": kernels}
+                results.append(path, found)
+                say(out, f"[{number}/{len(missing)}] {report.line(row, found)}")
+    _conclude(path, options, out)
+    written(options, out, options.folder)
+    stored = results.read(path).records
+    return not any("wrong" in stored[row.key]["candidates"].get("ours", {}) for row in rows)
+
+
+def _check(options: Options) -> None:
+    unknown = sorted(set(options.candidates) - set(CANDIDATES))
+    if unknown:
+        raise UsageError(f"there is no candidate {unknown[0]!r}; there are {', '.join(CANDIDATES)}")
+    cpus = len(os.sched_getaffinity(0))
+    if min(options.threads) < 1 or max(options.threads) > cpus:
+        raise UsageError(f"threads must be from 1 to {cpus}, the CPUs of this process; choose with --threads")
+
+
+def _known(record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
+    return record is not None and record["kernels"] == kernels and set(options.candidates) <= set(record["candidates"])
+
+
+def _announce(options: Options, rows: list[Row], missing: list[Row], out: Console) -> None:
+    total = len(full())
+    if not options.everything and not options.words:
+        say(out, f"a sample of {len(rows)} of {total} rows, about ten minutes; all of them, in hours: --full")
+    if len(missing) < len(rows):
+        say(out, f"{len(rows) - len(missing)} rows were measured before with these kernels; anew: --again")
+
+
+def _machine(options: Options, workers: Processes, out: Console) -> dict[str, Any]:
+    """The machine and the candidates as they are now: descriptions, peaks, the cost of the smallest call."""
+    versions: dict[str, str] = {}
+    calls: dict[str, dict[str, float]] = {}
+    for threads in options.threads:
+        for name in options.candidates:
+            worker = workers[name, threads]
+            try:
+                versions |= worker.ask("versions")
+                ways = worker.ask("open", Row("Convolution", CELL.name, "f32", "NCX", threads))
+            except Refused as refused:
+                if name == "ours":
+                    raise UsageError(str(refused)) from None
+                say(out, f"{report.NAMES[name]}: {refused}")
+                continue
+            calls.setdefault(str(threads), {})[name] = min(_timed(worker, way) for way in ways)
+    peaks = {str(threads): machine.peaks(threads) for threads in options.threads}
+    for count, figures in peaks.items():
+        said = ", ".join(f"{name} {figure / 1e9:.0f}" for name, figure in figures.items())
+        say(out, f"peak on {count} threads, in GFLOP/s and GB/s: {said}")
+    return {"described": machine.described(), "versions": versions, "peaks": peaks, "call": calls}
+
+
+def _timed(worker: Any, way: str) -> float:
+    try:
+        return float(median(worker.ask("time", way, 0.02)))
+    except Refused:
+        return float("inf")
+
+
+def _conclude(path: Path, options: Options, out: Console) -> None:
+    found = results.read(path)
+    for threads in options.threads:
+        title = f"targets, {threads} threads"
+        say(out, f"{title}; a target means all rows, this is what was measured:")
+        table(out, title, report.TARGET_COLUMNS, report.target_rows(found, threads))

@@ -1,0 +1,233 @@
+"""oneDNN through its C API, in every way that could be its best.
+
+- Its primitives, convolution and deconvolution: on the plain tensors; with weights in the format that it prefers; with
+  every tensor in the format that it prefers. Reorders to and from plain tensors are part of each call.
+- Its Graph API: the operation itself, and its twin of the other family, on plain tensors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from support.onednn_child import CPU_ENGINE, DTYPES, IN_ORDER, Dims, Handle, Library
+from support.onednn_child import Refused as LibraryRefused
+from support.onednn_peer import library, library_attributes
+
+from .candidate import Ready, Refused
+from .rows import INPUTS, TWINS, Row
+from .tensors import Array, Tensors
+
+ANY = 1  # dnnl_format_tag_any
+FORWARD = 96  # dnnl_forward_inference
+ALGORITHMS = {"convolution": 1, "deconvolution": 10}
+INFO = 8  # dnnl_query_impl_info_str
+# dnnl_query_<name>_md, and DNNL_ARG_<name>.
+MDS = {"src": 129, "diff_src": 130, "weights": 131, "diff_weights": 132, "dst": 133, "diff_dst": 134}
+ARGUMENTS = {"src": 1, "dst": 17, "weights": 33, "diff_src": 129, "diff_dst": 145, "diff_weights": 161}
+FROM, TO = ARGUMENTS["src"], ARGUMENTS["dst"]
+ALLOCATE = Handle(2**64 - 1)
+# Which tensors a primitive of each family takes: by what is computed, the direction and the names in its order.
+ROLES = {
+    "convolution": {
+        "small": ("forward", {"src": "big", "weights": "weights", "dst": "small"}),
+        "big": ("backward_data", {"diff_src": "big", "weights": "weights", "diff_dst": "small"}),
+        "weights": ("backward_weights", {"src": "big", "diff_weights": "weights", "diff_dst": "small"}),
+    },
+    "deconvolution": {
+        "big": ("forward", {"src": "small", "weights": "weights", "dst": "big"}),
+        "small": ("backward_data", {"diff_src": "small", "weights": "weights", "diff_dst": "big"}),
+        "weights": ("backward_weights", {"src": "small", "diff_weights": "weights", "diff_dst": "big"}),
+    },
+}
+# What is left to the library to format.
+FORMATS = {"packed weights": ("weights",), "packed all": ("big", "small", "weights"), "plain": ()}
+
+
+class Argument(ctypes.Structure):
+    """`dnnl_exec_arg_t`."""
+
+    _fields_ = (("arg", ctypes.c_int), ("memory", Handle))
+
+
+class Candidate:
+    """oneDNN, whose threads are as many as there are CPUs in the affinity mask."""
+
+    def __init__(self, threads: int) -> None:
+        path = library()
+        if path is None:
+            raise Refused("oneDNN is not installed: pip install onednn")
+        self.library = Library(str(path))
+        self.library.dll.dnnl_primitive_desc_query_md.restype = Handle
+        stack = ExitStack()  # until the process ends
+        self.engine = self.library.make(stack, "engine", CPU_ENGINE, ctypes.c_size_t(0))
+        self.stream = self.library.make(stack, "stream", self.engine, IN_ORDER)
+
+    def versions(self) -> dict[str, str]:
+        class Version(ctypes.Structure):
+            _fields_ = (("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int))
+
+        ask = self.library.dll.dnnl_version
+        ask.restype = ctypes.POINTER(Version)
+        found = ask().contents
+        return {"oneDNN": f"{found.major}.{found.minor}.{found.patch}"}
+
+    def ways(self, tensors: Tensors) -> list[str]:
+        op = tensors.row.op
+        return [f"{family}, {form}" for family in ROLES for form in FORMATS] + [f"graph {op}", f"graph {TWINS[op]}"]
+
+    def ready(self, tensors: Tensors, way: str) -> Ready:
+        try:
+            with ExitStack() as stack:
+                if way.startswith("graph "):
+                    ready = self.graph(stack, tensors, way.removeprefix("graph "))
+                else:
+                    family, form = way.split(", ")
+                    ready = _Primitive(self, stack, tensors, family, FORMATS[form]).ready()
+                return replace(ready, close=stack.pop_all().close)
+        except LibraryRefused as refused:
+            raise Refused(f"{refused.stage}: {refused.status}") from None
+
+    def graph(self, stack: ExitStack, tensors: Tensors, op: str) -> Ready:
+        row = tensors.row
+        if op == "ConvTransposeBackwardData" and max(row.geometry.dilations) > 1:
+            raise Refused("R11: it drops dilations here, and may end its process")
+        twin = Row(op, row.shape, row.dtype, row.layout, row.threads)
+        names = (*INPUTS[op], row.solve)
+        described = [_tensor(number, tensors.arrays[name], row.dtype) for number, name in enumerate(names)]
+        request = {
+            "kind": op,
+            "attributes": library_attributes(twin.attributes()),
+            "inputs": described[:-1],
+            "outputs": described[-1:],
+        }
+        arrays = {number: tensors.arrays[name] for number, name in enumerate(names)}
+        run, _ = self.library.compiled(stack, [request], arrays, self.engine, self.stream)
+        return Ready(run=run, result=lambda: tensors.canonical(row.solve))
+
+
+class _Primitive:
+    """A convolution or deconvolution with the reorders that it needs."""
+
+    def __init__(
+        self, candidate: Candidate, stack: ExitStack, tensors: Tensors, family: str, free: tuple[str, ...]
+    ) -> None:
+        self.library, self.stack = candidate.library, stack
+        self.engine, self.stream = candidate.engine, candidate.stream
+        self.tensors, self.family, self.free = tensors, family, free
+        self.groups = tensors.row.geometry.groups
+
+    def ready(self) -> Ready:
+        row = self.tensors.row
+        direction, roles = ROLES[self.family][row.solve]
+        primitive_desc = self.description(direction, roles)
+        primitive = self.made("primitive", "primitive_create", primitive_desc)
+        arguments, before, after = [], [], []
+        for role, name in roles.items():
+            plain_md = self.plain(name)
+            memory = self.memory(plain_md, self.tensors.arrays[name].ctypes.data)
+            wanted = Handle(self.library.dll.dnnl_primitive_desc_query_md(primitive_desc, MDS[role], 0))
+            if not self.library.dll.dnnl_memory_desc_equal(plain_md, wanted):
+                other = self.memory(wanted, ALLOCATE)
+                if name == row.solve:
+                    after.append(self.reorder(wanted, other, plain_md, memory))
+                else:
+                    before.append(self.reorder(plain_md, memory, wanted, other))
+                memory = other
+            arguments.append((ARGUMENTS[role], memory))
+        steps = [*before, _step(primitive, arguments), *after]
+        execute, wait = self.library.dll.dnnl_primitive_execute, self.library.dll.dnnl_stream_wait
+
+        def run() -> None:
+            status = 0
+            for handle, count, given in steps:
+                status |= execute(handle, self.stream, count, given)
+            if status | wait(self.stream):
+                raise Refused("primitive_execute failed")
+
+        info = ctypes.c_char_p()
+        self.library.call("primitive_desc_query", primitive_desc, INFO, 0, ctypes.byref(info))
+        return Ready(run, lambda: self.tensors.canonical(row.solve), (info.value or b"").decode())
+
+    def description(self, direction: str, roles: dict[str, str]) -> Handle:
+        shape = self.tensors.row.geometry
+        mds: list[Handle | None] = [self.chosen(name) for name in roles.values()]
+        if direction != "backward_data":
+            mds.insert(2, None)  # bias
+        steps = [
+            Dims(*values)
+            for values in (shape.strides, [step - 1 for step in shape.dilations], shape.pads_begin, shape.pads_end)
+        ]
+        algorithm = ALGORITHMS[self.family]
+        if direction == "forward":
+            given = (FORWARD, algorithm, *mds, *steps, None)
+        else:
+            hint = self.hint(steps)
+            given = (algorithm, *mds, *steps, hint, None)
+        create = f"{self.family}_{direction}_primitive_desc_create"
+        return self.made("primitive_desc", create, self.engine, *given)
+
+    def hint(self, steps: list[Any]) -> Handle:
+        """The forward primitive that a backward one is told to belong to."""
+        source, target = ("big", "small") if self.family == "convolution" else ("small", "big")
+        mds = (self.chosen(source), self.chosen("weights"), None, self.chosen(target))
+        create = f"{self.family}_forward_primitive_desc_create"
+        return self.made("primitive_desc", create, self.engine, FORWARD, ALGORITHMS[self.family], *mds, *steps, None)
+
+    def chosen(self, name: str) -> Handle:
+        if name not in self.free:
+            return self.plain(name)
+        dims, _ = self.dims(name)
+        dtype = DTYPES[self.tensors.row.dtype][0]
+        return self.made("memory_desc", "memory_desc_create_with_tag", len(dims), Dims(*dims), dtype, ANY)
+
+    def plain(self, name: str) -> Handle:
+        dims, strides = self.dims(name)
+        dtype = DTYPES[self.tensors.row.dtype][0]
+        create = "memory_desc_create_with_strides"
+        return self.made("memory_desc", create, len(dims), Dims(*dims), dtype, Dims(*strides))
+
+    def dims(self, name: str) -> tuple[list[int], list[int]]:
+        """Extents and distances in the library's order: data as (N, C, X), weights as ([G,] O, I, X)."""
+        array = self.tensors.canonical(name)
+        dims, strides = list(array.shape), _strides(array)
+        if name != "weights":
+            return dims, strides
+        small = dims[0] // self.groups
+        pairs = [(small, strides[0]), (dims[1], strides[1])]
+        if self.family == "deconvolution":
+            pairs.reverse()
+        pairs += zip(dims[2:], strides[2:])
+        if self.groups > 1:
+            pairs.insert(0, (self.groups, small * strides[0]))
+        return [extent for extent, _ in pairs], [stride for _, stride in pairs]
+
+    def memory(self, md: Handle, where: Any) -> Handle:
+        return self.made("memory", "memory_create", md, self.engine, where if where is ALLOCATE else Handle(where))
+
+    def reorder(self, from_md: Handle, source: Handle, to_md: Handle, target: Handle) -> Any:
+        create = "reorder_primitive_desc_create"
+        described = self.made("primitive_desc", create, from_md, self.engine, to_md, self.engine, None)
+        return _step(self.made("primitive", "primitive_create", described), [(FROM, source), (TO, target)])
+
+    def made(self, kind: str, create: str, *arguments: Any) -> Handle:
+        """What `dnnl_<create>` makes, and `dnnl_<kind>_destroy` in the end destroys."""
+        handle = Handle()
+        self.library.call(create, ctypes.byref(handle), *arguments)
+        self.stack.callback(self.library.call, f"{kind}_destroy", handle)
+        return handle
+
+
+def _step(primitive: Handle, arguments: list[tuple[int, Handle]]) -> tuple[Handle, int, Any]:
+    given = (Argument * len(arguments))(*(Argument(number, memory) for number, memory in arguments))
+    return primitive, len(arguments), given
+
+
+def _tensor(number: int, array: Array, dtype: str) -> dict[str, Any]:
+    return {"id": number, "dtype": dtype, "dims": array.shape, "strides": _strides(array)}
+
+
+def _strides(array: Array) -> list[int]:
+    return [step // array.itemsize for step in array.strides]

@@ -1,0 +1,48 @@
+"""Our kernels: the public function, validation included, writing into an array of the caller."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import numpy as np
+import opwright_kernels
+from opwright import __version__
+from opwright.hashing import text_hash
+from opwright.model import snake_case
+
+from .candidate import Ready, Refused
+from .rows import INPUTS
+from .tensors import Tensors
+
+
+class Candidate:
+    """The generated package."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def versions(self) -> dict[str, str]:
+        """`kernels` is a hash of all that is generated."""
+        manifest = Path(opwright_kernels.__file__).with_name("MANIFEST.json").read_text(encoding="utf-8")
+        versions = {"opwright": __version__, "python": platform.python_version(), "numpy": np.__version__}
+        return {**versions, "kernels": text_hash(manifest)[:12]}
+
+    def ways(self, tensors: Tensors) -> list[str]:
+        return ["opwright"]
+
+    def ready(self, tensors: Tensors, way: str) -> Ready:
+        row = tensors.row
+        name = snake_case(row.op)
+        function, attributes = getattr(opwright_kernels, name), row.attributes()
+        inputs, out, threads = [tensors.arrays[side] for side in INPUTS[row.op]], tensors.result, self.threads
+        opwright_kernels.build_kernels(name)
+        try:
+            variant = opwright_kernels.explain(name, *inputs, **attributes).variant.name
+        except opwright_kernels.SpecError as error:
+            raise Refused(str(error)) from None
+        return Ready(
+            run=lambda: function(*inputs, out=out, threads=threads, **attributes),
+            result=lambda: tensors.canonical(row.solve),
+            how=variant,
+        )

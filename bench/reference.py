@@ -1,0 +1,36 @@
+"""The exact results that candidates are held against: PyTorch in float64, where it calls neither oneDNN nor ours.
+
+It makes and writes what it finds but is no candidate: one way, one call.
+"""
+
+from __future__ import annotations
+
+import torch
+from support import torch_peer
+from support.call import Call
+
+from .candidate import Ready
+from .rows import INPUTS
+from .tensors import Tensors
+
+
+class Candidate:
+    """The witness of the conformance tests."""
+
+    def __init__(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+    def ways(self, tensors: Tensors) -> list[str]:
+        return ["float64"]
+
+    def ready(self, tensors: Tensors, way: str) -> Ready:
+        row = tensors.row
+        call = Call(row.op, tuple(tensors.arrays[side] for side in INPUTS[row.op]), row.attributes())
+
+        def run() -> None:
+            tensors.arrays[row.solve] = torch_peer.compute(call)
+
+        return Ready(run=run, result=lambda: tensors.canonical(row.solve))

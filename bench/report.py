@@ -1,0 +1,311 @@
+"""What is shown of results: tables on a terminal, a page in Markdown, a plot.
+
+In: Results. Out: text, and a picture in a file. It measures nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .machine import ceiling
+from .results import COUNTED, Reached, Results, geomean, reached
+from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
+from .shapes import TABLE
+
+NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch"}
+PAGE, PLOT = "RESULTS.md", "results.png"
+SHORT_SHOWN = 50
+TARGET_COLUMNS = ("target", "rows", "mean", "wanted", "least", "wanted", "met", "least row")
+COLORS = {"small": "tab:blue", "big": "tab:orange", "weights": "tab:green"}
+SOLVE_NAMES = {"small": "y (small side)", "big": "x (big side)", "weights": "w (weights)"}
+MARKS = {"f32": "o", "bf16": "^", "f16": "s"}
+
+Table = Sequence[Sequence[str]]
+
+
+def target_rows(found: Results, threads: int) -> list[tuple[str, ...]]:
+    """A line for each target."""
+    return [_target_row(entry) for entry in reached(found, threads)]
+
+
+def _target_row(entry: Reached) -> tuple[str, ...]:
+    target, least = entry.target, entry.least
+    wanted = "-" if target.least is None else f"{target.least:.2f}"
+    if entry.mean is None or least is None:
+        return target.name, "0", "-", f"{target.mean:.2f}", "-", wanted, "not measured", ""
+    return (
+        target.name,
+        str(len(entry.values)),
+        f"{entry.mean:.2f}",
+        f"{target.mean:.2f}",
+        f"{least[0]:.2f}",
+        wanted,
+        "yes" if entry.met else "no",
+        least[1].key,
+    )
+
+
+def line(row: Row, record: dict[str, Any]) -> str:
+    """A row in one line of text."""
+    said = [f"{NAMES.get(name, name)} {outcome(entry)}" for name, entry in record["candidates"].items()]
+    return f"{row.key}: {', '.join(said)}" + ("" if record["checked"] else " (not checked)")
+
+
+def outcome(entry: dict[str, Any]) -> str:
+    """What became of a candidate in a row."""
+    if "seconds" in entry:
+        return f"{entry['seconds'] * 1e3:.3g} ms ({entry['way']})"
+    return f"WRONG: {entry['wrong']}" if "wrong" in entry else f"refused: {entry['refused']}"
+
+
+def spread(found: Results) -> dict[str, float]:
+    """For each candidate how far the medians of its rounds lie apart, relative, in the typical row."""
+    answer = {}
+    for name in NAMES:
+        rounds = [record["candidates"].get(name, {}).get("rounds") for _, record in found.rows()]
+        spans = sorted((max(times) - min(times)) / min(times) for times in rounds if times)
+        if spans:
+            answer[name] = spans[len(spans) // 2]
+    return answer
+
+
+def markdown(found: Results, plot: str | None = PLOT) -> str:
+    """The page."""
+    measured, total = len(list(found.rows())), len(full())
+    unchecked = sum(not record["checked"] for _, record in found.rows())
+    part = f"all {total} rows" if measured == total else f"{measured} of {total} rows: a part"
+    parts = [
+        "# Benchmark results",
+        "Written by `opwright bench --report`. DO NOT EDIT.",
+        f"{len(TABLE)} shapes, six operations, {len(DTYPES)} dtypes, {len(LAYOUTS)} layouts, 1 and 2 threads; {part}.",
+        "A ratio is the other's time by ours: above 1 we are faster. Times are medians of rounds in which the "
+        "candidates take turns, each in a process of its own. Plain tensors go in and come out; packing and reordering "
+        "count. "
+        "oneDNN stands with the best of its ways: convolution or deconvolution primitives with reorders to the formats "
+        "that it prefers, with packed weights only, or plain, and its Graph API, by the operation and by its twin. "
+        "PyTorch holds its weights as (O, I/G, X), as it has them. Every way to compute a row was held against exact "
+        f"sums before it was timed; for {unchecked} rows there was nobody to make these.",
+        "## Targets",
+    ]
+    for threads in _threads(found):
+        parts += [f"With {_count(threads)}:", _table(TARGET_COLUMNS, target_rows(found, threads))]
+    parts.append(
+        f"The mean is geometric, for the share of the peak arithmetic. Rows count where oneDNN takes "
+        f"{COUNTED * 1e3:g} ms or more: PyTorch where oneDNN does not do the row, our own f32 for f16."
+    )
+    if plot:
+        parts.append(f"![Ratios to oneDNN by shape, and the share of the machine's peak]({plot})")
+    parts += ["## Machine", *_machine(found), "## By operation", *_by_operation(found)]
+    parts += ["## Short of a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _machine(found: Results) -> list[str]:
+    machine = found.machine
+    lists = [*machine.get("described", {}).items(), *machine.get("versions", {}).items()]
+    parts = [_table(("what", "is"), [(name, value) for name, value in lists])]
+    peaks = machine.get("peaks", {})
+    names = sorted({name for figures in peaks.values() for name in figures})
+    if names:
+        rows = [
+            (_peak_name(name), *(f"{figures.get(name, 0) / 1e9:.0f}" for figures in peaks.values())) for name in names
+        ]
+        parts.append(_table(("measured at most", *(_count(int(threads)) for threads in peaks)), rows))
+    calls = machine.get("call", {})
+    if calls:
+        heads = ("the smallest call", *(_count(int(threads)) for threads in calls))
+        names = list(dict.fromkeys(name for figures in calls.values() for name in figures))
+        rows = [
+            (NAMES[name], *(f"{figures[name] * 1e6:.1f} us" if name in figures else "-" for figures in calls.values()))
+            for name in names
+        ]
+        parts.append(_table(heads, rows))
+    noise = ", ".join(f"{NAMES[name]} {share:.0%}" for name, share in spread(found).items())
+    return [*parts, f"Noise, as the spread of the five rounds in the median row: {noise or 'not measured'}."]
+
+
+def _peak_name(name: str) -> str:
+    kind, _, bits = name.partition("_")
+    words = {"read": "memory read, GB/s", "dots": "bf16 dot products, {} bits, GFLOP/s"}
+    return words.get(kind, "f32 multiply-add, {} bits, GFLOP/s").format(bits.rpartition("_")[2])
+
+
+def _by_operation(found: Results) -> list[str]:
+    rows = [row for row, _ in found.rows()]
+    parts = []
+    for threads in _threads(found):
+        lines = []
+        for op in SOLVES:
+            cells = [
+                _pair(
+                    [row for row in rows if (row.op, row.dtype, row.layout, row.threads) == (op, *kind, threads)], found
+                )
+                for kind in _kinds()
+            ]
+            lines.append((op, *cells))
+        heads = ("operation", *(f"{dtype} {layout}" for dtype, layout in _kinds()))
+        parts.append(f"Geometric mean of the ratios to oneDNN · to PyTorch, {_count(threads)}, small rows included:")
+        parts.append(_table(heads, lines))
+    return parts
+
+
+def _pair(rows: Sequence[Row], found: Results) -> str:
+    cells = []
+    for name in ("onednn", "torch"):
+        ratios = [ratio for row in rows if (ratio := found.ratio(row, name))]
+        cells.append(f"{geomean(ratios):.2f}" if ratios else "-")
+    return " · ".join(cells)
+
+
+def _short(found: Results) -> list[str]:
+    lines = []
+    for threads in _threads(found):
+        for entry in reached(found, threads):
+            short = entry.short
+            for value, row in short[:SHORT_SHOWN]:
+                lines.append((entry.target.name, f"{value:.2f}", row.key))
+            if len(short) > SHORT_SHOWN:
+                lines.append((entry.target.name, "", f"and {len(short) - SHORT_SHOWN} more"))
+    return [_table(("target", "ratio", "row"), lines) if lines else "No row."]
+
+
+def _failures(found: Results) -> list[str]:
+    seen: Counter[tuple[str, str]] = Counter()
+    example: dict[tuple[str, str], str] = {}
+    for row, record in found.rows():
+        for name, entry in record["candidates"].items():
+            if "seconds" not in entry:
+                said = "wrong results" if "wrong" in entry else f"refused: {entry['refused']}"
+                key = NAMES[name], said
+                seen[key] += 1
+                example.setdefault(key, row.key)
+            wrong = [way for way, said in entry.get("ways", {}).items() if str(said).startswith("wrong")]
+            for way in wrong:
+                key = NAMES[name], f"wrong results of one way: {way}"
+                seen[key] += 1
+                example.setdefault(key, row.key)
+    lines = [(*key, str(count), example[key]) for key, count in sorted(seen.items())]
+    return [_table(("candidate", "what", "rows", "for example"), lines) if lines else "None."]
+
+
+def _all(found: Results) -> list[str]:
+    records = dict(found.rows())
+    parts = []
+    for threads in _threads(found):
+        lines = []
+        for shape in TABLE:
+            for op in SOLVES:
+                rows = [Row(op, shape.name, dtype, layout, threads) for dtype, layout in _kinds()]
+                if any(row in records for row in rows):
+                    lines.append((shape.name, op, *(_cell(found, row, records.get(row)) for row in rows)))
+        heads = ("shape", "operation", *(f"{dtype} {layout}" for dtype, layout in _kinds()))
+        parts += [f"## Every row, {_count(threads)}", "Ratio to oneDNN · to PyTorch.", _table(heads, lines)]
+    return parts
+
+
+def _cell(found: Results, row: Row, record: dict[str, Any] | None) -> str:
+    if record is None:
+        return ""
+    ours = record["candidates"].get("ours", {})
+    if "seconds" not in ours:
+        return "ours " + _word(ours)
+    words = []
+    for name in ("onednn", "torch"):
+        ratio = found.ratio(row, name)
+        words.append(f"{ratio:.2f}" if ratio else _word(record["candidates"].get(name, {})))
+    return " · ".join(words)
+
+
+def _word(entry: dict[str, Any]) -> str:
+    return "wrong" if "wrong" in entry else "refused" if "refused" in entry else "-"
+
+
+def _threads(found: Results) -> list[int]:
+    """The numbers of threads that there are rows of, the one that targets are about first."""
+    measured = {row.threads for row, _ in found.rows()}
+    return [threads for threads in THREADS if threads in measured]
+
+
+def _kinds() -> list[tuple[str, str]]:
+    return [(dtype, layout) for dtype in DTYPES for layout in LAYOUTS]
+
+
+def _count(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def escape(cell: str) -> str:
+        return cell.replace("|", "\\|").replace("<", "&lt;")
+
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(map(escape, line))} |" for line in lines)
+
+
+def draw(found: Results, path: Path) -> None:
+    """Two panels: the ratio to oneDNN of each row by shape, and a roofline of ours and oneDNN's rows on 2 threads."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (ratios, roof) = pyplot.subplots(2, 1, figsize=(16, 15), layout="constrained")
+    _draw_ratios(found, ratios)
+    _draw_roof(found, roof)
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _draw_ratios(found: Results, axes: Any) -> None:
+    names = [shape.name for shape in TABLE]
+    for solve, color in COLORS.items():
+        for dtype, mark in MARKS.items():
+            points = [
+                (names.index(row.shape), ratio)
+                for row, _ in found.rows()
+                if row.solve == solve and row.dtype == dtype and (ratio := found.ratio(row, "onednn"))
+            ]
+            if points:
+                label = f"{SOLVE_NAMES[solve]}, {dtype}"
+                axes.scatter(*zip(*points), s=14, c=color, marker=mark, alpha=0.6, label=label)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_ylabel("oneDNN's time / ours")
+    axes.set_title("Ratio to oneDNN's best, by shape: above the line we are faster")
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
+    axes.set_xlim(-1, len(names))
+    axes.grid(axis="y", which="both", linewidth=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7, ncols=3)
+
+
+def _draw_roof(found: Results, axes: Any) -> None:
+    threads = max(THREADS)
+    peaks = found.machine.get("peaks", {}).get(str(threads))
+    for name, color in (("ours", "tab:blue"), ("onednn", "tab:red")):
+        for dtype, mark in MARKS.items():
+            points = [
+                (row.geometry.flops / row.bytes, row.geometry.flops / seconds / 1e9)
+                for row, _ in found.rows()
+                if row.threads == threads and row.dtype == dtype and (seconds := found.seconds(row, name))
+            ]
+            if points:
+                label = f"{NAMES[name]}, {dtype}"
+                axes.scatter(*zip(*points), s=12, c=color, marker=mark, alpha=0.5, label=label)
+    if peaks:
+        for dtype, style in (("f32", "-"), ("bf16", "--")):
+            top = ceiling(peaks, dtype)
+            ends = [0.25, top / peaks["read"], 2048]
+            heights = [min(top, end * peaks["read"]) / 1e9 for end in ends]
+            axes.plot(ends, heights, style, color="black", label=f"measured peak, {dtype}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("FLOP for each byte of the three tensors")
+    axes.set_ylabel("GFLOP/s")
+    axes.set_title(f"Share of the machine's measured peak, {_count(threads)}")
+    axes.grid(which="both", linewidth=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7)

@@ -1,0 +1,198 @@
+"""What was measured, and what it must reach.
+
+Results are lines of JSON in one file: `{"machine": ...}` at the start of each run, `{"key": ...}` for each row. A row
+measured again replaces the older one, the last machine stands for all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .machine import ceiling
+from .rows import Row, full
+
+COUNTED = 1e-3  # seconds that the other must take for a row to count
+HEAVY = 50e6  # FLOP of a row that is held against the peak
+WIDE = 32  # channels of a row that is held against the peak
+
+
+@dataclass
+class Results:
+    """The newest record of every row, and of the machine."""
+
+    machine: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[tuple[Row, dict[str, Any]]]:
+        """The rows that there are, in the table's order. Records of rows that the table has no more are left out."""
+        return ((row, self.records[row.key]) for row in full() if row.key in self.records)
+
+    def seconds(self, row: Row, candidate: str) -> float | None:
+        found: float | None = self.records.get(row.key, {}).get("candidates", {}).get(candidate, {}).get("seconds")
+        return found
+
+    def ratio(self, row: Row, against: str) -> float | None:
+        """How many times as fast as a candidate we are."""
+        ours, other = self.seconds(row, "ours"), self.seconds(row, against)
+        return other / ours if ours and other else None
+
+
+def read(path: Path) -> Results:
+    """The results of a file, none where there is no file. A last line that was cut short is as if never written."""
+    found = Results()
+    if not path.is_file():
+        return found
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if "machine" in record:
+            found.machine = record["machine"]
+        else:
+            found.records[record["key"]] = record
+    return found
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """Add a record, on a line of its own whatever came before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A line of the table of targets: which rows, what of them, and what it must reach."""
+
+    name: str
+    rows: Callable[[Row], bool]
+    value: Callable[[Results, Row], float | None]
+    mean: float
+    least: float | None
+    average: Callable[[Sequence[float]], float]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What rows reached of a target. `mean` and `least` are None where no row counts."""
+
+    target: Target
+    values: dict[Row, float]
+
+    @property
+    def mean(self) -> float | None:
+        return self.target.average(list(self.values.values())) if self.values else None
+
+    @property
+    def least(self) -> tuple[float, Row] | None:
+        return min(((value, row) for row, value in self.values.items()), key=lambda pair: pair[0], default=None)
+
+    @property
+    def short(self) -> list[tuple[float, Row]]:
+        """The rows below the least that is allowed, the worst first."""
+        if self.target.least is None:
+            return []
+        found = [(value, row) for row, value in self.values.items() if value < self.target.least]
+        return sorted(found, key=lambda pair: pair[0])
+
+    @property
+    def met(self) -> bool | None:
+        if self.mean is None:
+            return None
+        return self.mean >= self.target.mean and not self.short
+
+
+def geomean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def arithmetic(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def against_onednn(found: Results, row: Row) -> float | None:
+    return found.ratio(row, "onednn") if _counts(found, row, "onednn") else None
+
+
+def against_torch(found: Results, row: Row) -> float | None:
+    """Where oneDNN does not do the row at all, PyTorch's own time says whether it counts."""
+    judge = "onednn" if found.seconds(row, "onednn") else "torch"
+    return found.ratio(row, "torch") if _counts(found, row, judge) else None
+
+
+def against_own_f32(found: Results, row: Row) -> float | None:
+    wide = Row(row.op, row.shape, "f32", row.layout, row.threads)
+    ours, other = found.seconds(row, "ours"), found.seconds(wide, "ours")
+    judge = "onednn" if found.seconds(wide, "onednn") else "ours"
+    return other / ours if ours and other and _counts(found, wide, judge) else None
+
+
+def share_of_peak(found: Results, row: Row) -> float | None:
+    """Of the multiply-adds that the machine was measured to do; None before it was."""
+    seconds, peaks = found.seconds(row, "ours"), found.machine.get("peaks", {}).get(str(row.threads))
+    return row.geometry.flops / seconds / ceiling(peaks, row.dtype) if seconds and peaks else None
+
+
+def _counts(found: Results, row: Row, judge: str) -> bool:
+    seconds = found.seconds(row, judge)
+    return seconds is not None and seconds >= COUNTED
+
+
+def _heavy(row: Row) -> bool:
+    shape = row.geometry
+    wide = shape.groups == 1 and min(shape.big, shape.small) >= WIDE
+    return row.dtype == "f32" and wide and shape.flops > HEAVY
+
+
+def _data(row: Row) -> bool:
+    return row.solve != "weights"
+
+
+def _ours(name: str, rows: Callable[[Row], bool], mean: float, least: float) -> Target:
+    return Target(name, rows, against_onednn, mean, least, geomean)
+
+
+TARGETS = (
+    _ours("f32, y and x, NXC", lambda row: row.dtype == "f32" and _data(row) and row.layout == "NXC", 1.08, 0.90),
+    _ours("f32, y and x, NCX", lambda row: row.dtype == "f32" and _data(row) and row.layout == "NCX", 1.30, 0.90),
+    _ours("f32, w", lambda row: row.dtype == "f32" and not _data(row), 1.12, 0.90),
+    _ours("bf16, y and x", lambda row: row.dtype == "bf16" and _data(row), 1.15, 0.90),
+    _ours("bf16, w", lambda row: row.dtype == "bf16" and not _data(row), 1.10, 0.85),
+    Target(
+        "f16 against our own f32 on the same shape",
+        lambda row: row.dtype == "f16",
+        against_own_f32,
+        0.90,
+        0.75,
+        geomean,
+    ),
+    _ours(
+        "ConvTranspose to 1-3 channels, both layouts",
+        lambda row: row.op == "ConvTranspose" and row.geometry.big <= 3,
+        2.0,
+        1.2,
+    ),
+    _ours("depthwise, NCX", lambda row: row.geometry.depthwise and row.layout == "NCX", 2.5, 1.5),
+    Target("against PyTorch, all rows", lambda row: True, against_torch, 1.5, 1.0, geomean),
+    Target("share of the FMA peak, f32, dense, heavy", _heavy, share_of_peak, 0.88, None, arithmetic),
+)
+
+
+def reached(found: Results, threads: int) -> list[Reached]:
+    """Every target with what the rows on so many threads reached."""
+    rows = [row for row, _ in found.rows() if row.threads == threads]
+    answers = []
+    for target in TARGETS:
+        values = {row: target.value(found, row) for row in rows if target.rows(row)}
+        answers.append(Reached(target, {row: value for row, value in values.items() if value is not None}))
+    return answers

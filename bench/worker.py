@@ -1,0 +1,119 @@
+"""The process of one candidate with one number of threads. It answers requests over a connection until that closes.
+
+Arguments: the candidate, the number of threads, a file descriptor. A request is a tuple, its first entry the name of a
+method of `Worker`. An answer is ("done", value), or ("refused", why).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from . import candidate
+from .candidate import Candidate, Ready, Refused
+from .rows import Row
+from .tensors import Tensors, wrong
+
+LEAST_CALLS = 1
+
+
+class Worker:
+    """What a candidate holds between requests: the tensors of one row, and the ways that are prepared for it."""
+
+    def __init__(self, made: Candidate) -> None:
+        self.candidate = made
+        self.tensors: Tensors | None = None
+        self.prepared: dict[str, Ready] = {}
+
+    def versions(self) -> dict[str, str]:
+        return self.candidate.versions()
+
+    def open(self, row: Row) -> list[str]:
+        """Make the tensors of a row; the ways to compute it."""
+        self.close()
+        self.tensors = Tensors(row)
+        return self.candidate.ways(self.tensors)
+
+    def close(self) -> None:
+        for ready in self.prepared.values():
+            ready.close()
+        self.tensors, self.prepared = None, {}
+        gc.collect()
+
+    def describe(self, way: str) -> str:
+        """Prepare a way; the implementation that does it, as far as the candidate tells."""
+        return self._ready(way).how
+
+    def check(self, way: str, reference: str | None) -> tuple[float, int]:
+        """The seconds of a first call, and how many cells it got wrong: none where there is no reference."""
+        assert self.tensors is not None
+        ready = self._ready(way)
+        self.tensors.forget()
+        seconds = _seconds(ready)
+        if reference is None:
+            return seconds, 0
+        return seconds, wrong(ready.result(), np.load(reference, mmap_mode="r"), self.tensors.row.dtype)
+
+    def write(self, way: str, path: str) -> None:
+        """Compute, and write the result in canonical order as f32."""
+        ready = self._ready(way)
+        ready.run()
+        np.save(path, np.ascontiguousarray(ready.result(), np.float32))
+
+    def time(self, way: str, budget: float) -> list[float]:
+        """Seconds of each of as many calls as fit into `budget` seconds, at least one; one more before them."""
+        ready = self._ready(way)
+        ready.run()
+        gc.disable()
+        try:
+            found: list[float] = []
+            end = time.perf_counter() + budget
+            while len(found) < LEAST_CALLS or time.perf_counter() < end:
+                found.append(_seconds(ready))
+            return found
+        finally:
+            gc.enable()
+
+    def _ready(self, way: str) -> Ready:
+        assert self.tensors is not None
+        if way not in self.prepared:
+            self.prepared[way] = self.candidate.ready(self.tensors, way)
+        return self.prepared[way]
+
+
+def _seconds(ready: Ready) -> float:
+    started = time.perf_counter()
+    ready.run()
+    return time.perf_counter() - started
+
+
+def serve(name: str, threads: int, connection: Connection) -> None:
+    if threads < len(os.sched_getaffinity(0)):  # before the candidate counts the CPUs
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    worker: Worker | None = None
+    while True:
+        try:
+            method, *arguments = connection.recv()
+        except EOFError:
+            return
+        answer: tuple[str, Any]
+        try:
+            worker = worker or Worker(candidate.load(name, threads))
+            answer = "done", getattr(worker, method)(*arguments)
+        except ImportError as error:
+            answer = "refused", f"{error.name} is not installed"
+        except (Refused, RuntimeError, NotImplementedError, ValueError, MemoryError) as error:
+            answer = "refused", (str(error).strip().splitlines() or [type(error).__name__])[0]
+        connection.send(answer)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # oneDNN may end its process
+    serve(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -1,0 +1,68 @@
+"""`opwright bench`: the benchmark of a checkout's folder `bench/`, with its options.
+
+The work is there: it calls the peers as the tests do, and neither is part of a wheel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from ..project import checkout
+from ..refusal import UsageError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("--full", action="store_true", help="all rows instead of a sample; goes on where it stopped")
+    parser.add_argument(
+        "--filter", action="append", default=[], metavar="WORD", help="only rows whose key holds it, of all rows"
+    )
+    parser.add_argument(
+        "--candidates", type=_words, metavar="LIST", help="of ours,onednn,torch (default: all that are installed)"
+    )
+    parser.add_argument("--threads", type=_numbers, metavar="LIST", help="numbers of threads, as 1,2 (default: both)")
+    parser.add_argument("--again", action="store_true", help="measure also what was measured before")
+    parser.add_argument("--results", type=Path, metavar="FOLDER", help="where results are (default: bench/results)")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="print the keys of the rows, measure nothing")
+    instead.add_argument(
+        "--report", action="store_true", help="write bench/RESULTS.md and its plot from results, measure nothing"
+    )
+
+
+def bench(options: argparse.Namespace, out: Console) -> bool:
+    """Whether it did what was asked, and whatever our kernels computed was right."""
+    root = checkout()
+    if root is None or not (root / "bench").is_dir():
+        raise UsageError("the benchmark is part of a checkout, not of an installed package")
+    sys.path[:0] = [str(root), str(root / "tests")]
+    from bench import command
+
+    given = {
+        "folder": options.results and options.results.resolve(),
+        "everything": options.full,
+        "words": tuple(options.filter),
+        "candidates": options.candidates,
+        "threads": options.threads,
+        "again": options.again,
+    }
+    asked = command.Options(**{name: value for name, value in given.items() if value})
+    if options.list:
+        command.listed(asked, out)
+    elif options.report:
+        command.written(asked, out)
+    else:
+        return command.run(asked, out)
+    return True
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))

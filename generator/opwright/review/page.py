@@ -1,0 +1,167 @@
+"""A review as one page of HTML for people: it needs no network and no script, and reads on paper and on a phone.
+
+In: a Review. Out: text. Spec text stands in it, so the template escapes everything, and what cannot be printed is
+spelled out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from .. import __version__
+from ..source import Mark, inert
+from . import values
+from .findings import Finding, Review
+from .hunks import hunks
+from .impact import Moved
+from .rules import SEVERITIES
+
+WAIVED = "waived"
+EXITS = {
+    0: "Exit code 0: nothing reaches the threshold.",
+    1: "Exit code 1: findings reach the threshold.",
+    5: "Exit code 5: the rendered files changed otherwise than predicted.",
+}
+_PIECE = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a value; `changed` where the other side has something else."""
+
+    text: str
+    changed: bool
+
+
+Side = tuple[str, str, "Mark | None", tuple[Span, ...]]  # the element of what differs, a word, the place, the value
+
+
+@dataclass(frozen=True)
+class Card:
+    """A finding as it is shown."""
+
+    anchor: str
+    severity: str
+    finding: Finding
+    sides: tuple[Side, ...]
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]  # what happens to them, their names
+    values: str  # whether those that change compute the same
+
+
+@dataclass(frozen=True)
+class Group:
+    """The findings of the same operations, the gravest first."""
+
+    anchor: str
+    title: str
+    ops: tuple[str, ...]
+    tally: tuple[tuple[str, int], ...]
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One row of the proof."""
+
+    what: str
+    foreseen: int
+    observed: tuple[str, ...]
+    holds: bool
+
+
+def spans(was: str, now: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """Both values, each in pieces that say what the other one has otherwise."""
+    sides: tuple[list[str], list[str]] = (_PIECE.findall(was), _PIECE.findall(now))
+    matcher = difflib.SequenceMatcher(None, sides[0], sides[1], autojunk=False)
+    made: tuple[list[Span], list[Span]] = ([], [])
+    for action, *bounds in matcher.get_opcodes():
+        for side, pieces, start, end in zip(made, sides, bounds[::2], bounds[1::2], strict=True):
+            if start < end:
+                side.append(Span("".join(pieces[start:end]), action != "equal"))
+    return tuple(made[0]), tuple(made[1])
+
+
+def _card(number: int, finding: Finding, review: Review) -> Card:
+    sides: tuple[Side, ...] = (("", "found", finding.new, (Span(finding.was, False),)),)
+    if finding.now:
+        was, now = spans(finding.was, finding.now)
+        sides = (("del", "was", finding.old, was), ("ins", "is", finding.new, now))
+    moved = finding.moved
+    lists = (("change", moved.kernels), ("added", moved.added), ("removed", moved.removed))
+    kernels = tuple((word, tuple(sorted(names))) for word, names in lists if names)
+    severity = WAIVED if finding.waived else finding.severity
+    return Card(f"finding-{number}", severity, finding, sides, kernels, values.summary(review, finding))
+
+
+def _tally(severities: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(severities)
+    return tuple((word, counts[word]) for word in (*SEVERITIES, WAIVED) if counts[word])
+
+
+def _groups(review: Review) -> tuple[Group, ...]:
+    by_ops: dict[tuple[str, ...], list[Card]] = {}
+    for number, finding in enumerate(review.findings, 1):
+        by_ops.setdefault(finding.ops, []).append(_card(number, finding, review))
+    return tuple(
+        Group(f"group-{number}", _title(ops), ops, _tally(card.severity for card in cards), tuple(cards))
+        for number, (ops, cards) in enumerate(by_ops.items(), 1)
+    )
+
+
+def _title(ops: Sequence[str]) -> str:
+    return (ops[0] if len(ops) == 1 else f"{len(ops)} operations") if ops else "The specs as a whole"
+
+
+def _effects(foreseen: Moved, observed: Moved) -> tuple[Effect, ...]:
+    rows = (("Files that change", "files"), ("Kernels that change", "kernels"), ("Kernels added", "added"),
+            ("Kernels removed", "removed"))  # fmt: skip
+    sets = ((what, getattr(foreseen, name), getattr(observed, name)) for what, name in rows)
+    return tuple(Effect(what, len(one), tuple(sorted(other)), one == other) for what, one, other in sets)
+
+
+def _verdict(review: Review) -> str:
+    if review.impact.unpredicted:
+        return "The change does not do what was predicted"
+    failing = len(review.failing(review.threshold))
+    if failing:
+        return f"{failing} {'finding stands' if failing == 1 else 'findings stand'} in the way"
+    return "Nothing stands in the way" if review.findings else "No findings"
+
+
+def _printed(value: Any) -> Any:
+    """Of every text that enters the page: what cannot be printed is spelled out, markup of the template's own stays."""
+    return value if isinstance(value, Markup) else inert(str(value))
+
+
+def as_html(review: Review, with_code: bool = False) -> str:
+    """The page."""
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        finalize=_printed,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    severities = [WAIVED if finding.waived else finding.severity for finding in review.findings]
+    counts = Counter(severities)
+    text = env.get_template("page.html.j2").render(
+        review=review,
+        version=__version__,
+        verdict=_verdict(review),
+        exit=EXITS[review.exit_code],
+        counts=[(word, counts[word]) for word in (*SEVERITIES, WAIVED)],
+        groups=_groups(review),
+        effects=_effects(review.impact.foreseen, review.impact.observed),
+        hunks=hunks(review.impact) if with_code else [],
+    )
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

@@ -1,0 +1,205 @@
+"""How rows are measured: right and wrong candidates, refusals, dead workers, and runs that go on where they stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import onednn_peer, torch_peer
+
+from bench import measure, results
+from bench.candidate import Refused
+from bench.process import Died, Process, Processes, processes
+from bench.rows import INPUTS, SOLVES, Row
+from bench.tensors import Tensors, canonical, integers, wrong
+
+ROOT = Path(__file__).parents[2]
+TINY = ("dcgan_project_b16", "odd_tiny_batch")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Processes]:
+    with processes() as started:
+        yield started
+
+
+def bench(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(str(ROOT / part) for part in ("generator", "generated"))
+    return subprocess.run(
+        [sys.executable, "-m", "opwright", "bench", "--results", str(folder), *options],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+TWO_ROWS = ("--candidates", "ours", "--filter", "convolution/odd_tiny_batch/f32", "--threads", "1")
+
+
+def test_two_rows_of_ours_are_measured_kept_and_not_measured_again(tmp_path: Path) -> None:
+    answer = bench(tmp_path, *TWO_ROWS)
+    assert answer.returncode == 0, answer.stderr
+    assert "[2/2] convolution/odd_tiny_batch/f32/ncx/1: Opwright " in answer.stdout
+    stored = results.read(tmp_path / "rows.jsonl")
+    assert set(stored.records) == {f"convolution/odd_tiny_batch/f32/{layout}/1" for layout in ("nxc", "ncx")}
+    assert all(record["candidates"]["ours"]["seconds"] > 0 for record in stored.records.values())
+    assert stored.machine["peaks"]["1"]["read"] > 0
+    assert stored.machine["call"]["1"]["ours"] > 0
+    assert (tmp_path / "RESULTS.md").is_file()
+
+    lines = (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    answer = bench(tmp_path, *TWO_ROWS)
+    assert "1 rows were measured before" in answer.stdout
+    assert "[1/1] " in answer.stdout
+    assert set(results.read(tmp_path / "rows.jsonl").records) == set(stored.records)
+
+
+def test_the_list_names_rows_and_measures_none(tmp_path: Path) -> None:
+    answer = bench(tmp_path, *TWO_ROWS, "--list")
+    assert answer.stdout.split() == [f"convolution/odd_tiny_batch/f32/{layout}/1" for layout in ("nxc", "ncx")]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--filter", "no_such_row"), "no row's key holds"),
+        (("--candidates", "mine"), "there is no candidate 'mine'; there are ours, onednn, torch"),
+        (("--threads", "4096"), "threads must be from 1 to"),
+        (("--report",), "there are no results"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    answer = bench(tmp_path, "--candidates", "ours", *options)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+@pytest.mark.parametrize("op", SOLVES)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("layout", ["NXC", "NCX"])
+@pytest.mark.parametrize("candidate", ["ours", "torch", "onednn"])
+def test_every_way_of_every_candidate_gives_the_exact_result(
+    tmp_path: Path, workers: Processes, op: str, dtype: str, layout: str, candidate: str
+) -> None:
+    if not torch_peer.available():
+        pytest.skip("PyTorch, which makes the exact results, is not installed")
+    if candidate == "onednn" and not onednn_peer.available():
+        pytest.skip("oneDNN is not installed")
+    references = measure.References(workers, tmp_path, 1)
+    tried = 0
+    for shape in TINY:
+        row = Row(op, shape, dtype, layout, 1)
+        reference = references.path(row)
+        assert reference is not None
+        worker = workers[candidate, 1]
+        for way in worker.ask("open", row):
+            try:
+                worker.ask("describe", way, limit=measure.BUILD_LIMIT)
+                assert worker.ask("check", way, reference)[1] == 0, (row.key, way)
+                tried += 1
+            except Died:
+                raise
+            except Refused:
+                assert candidate == "onednn", (row.key, way)
+    assert tried >= len(TINY)
+
+
+class Invented(Processes):
+    """Workers that answer from a table: a way's seconds, "wrong" or what is raised."""
+
+    def __init__(self, ways: dict[str, float | str | Exception]) -> None:
+        self.ways = ways
+
+    def __missing__(self, key: tuple[str, int]) -> Process:
+        answers = self.ways
+
+        class Answering(Process):
+            def ask(self, method: str, *arguments: object, limit: float = 0) -> object:
+                if method in ("open", "close"):
+                    return list(answers)
+                said = answers[str(arguments[0])]
+                if isinstance(said, Exception):
+                    raise said
+                if method == "describe":
+                    return "ref:any" if said == "ref" else ""
+                if method == "check":
+                    assert said != "ref", "reference code was run"
+                    return (0.0, 3) if said == "wrong" else (float(said), 0)
+                return [float(said)] * 3
+
+        made = self[key] = Answering(*key)
+        return made
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **ways: float | str | Exception) -> dict:
+    monkeypatch.setattr(measure, "SETTLE", 0)
+    workers = Invented(ways)
+    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
+    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
+    return measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+
+
+def test_the_best_right_way_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ways = {"a": 0.5, "b": 0.2, "fast": "wrong", "dead": Died("its process ended"), "slow": "ref", "no": Refused("no")}
+    found = measured(monkeypatch, tmp_path, **ways)
+    assert (found["way"], found["seconds"]) == ("b", 0.2)
+    assert found["rounds"] == [0.2] * measure.ROUNDS
+    assert found["ways"] == {
+        "a": 0.5, "b": 0.2, "fast": "wrong in 3 cells", "dead": "its process ended", "slow": "not called: ref:any", "no": "no",
+    }  # fmt: skip
+
+
+def test_a_candidate_that_is_only_wrong_has_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = measured(monkeypatch, tmp_path, a="wrong", b=Refused("unimplemented"))
+    assert found["wrong"] == "wrong in 3 cells"
+    assert "seconds" not in found
+
+
+def test_a_candidate_that_refuses_is_kept_with_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = measured(monkeypatch, tmp_path, a=Refused("unimplemented"))
+    assert found["refused"] == "unimplemented"
+    assert "seconds" not in found
+
+
+def test_a_slow_call_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = measured(monkeypatch, tmp_path, a=9.0)
+    assert found["seconds"] == 9.0
+    assert "rounds" not in found
+
+
+def test_a_worker_that_takes_too_long_is_stopped_and_starts_again() -> None:
+    with processes() as started:
+        worker = started["ours", 1]
+        with pytest.raises(Died, match="stopped after 0 s"):
+            worker.ask("versions", limit=0)
+        assert worker.ask("versions")["opwright"]
+
+
+@pytest.mark.parametrize("op", SOLVES)
+def test_the_tensors_of_a_row_are_the_same_numbers_in_every_layout_and_dtype(op: str) -> None:
+    for dtype in ("f32", "bf16"):
+        for layout in ("NXC", "NCX"):
+            tensors = Tensors(Row(op, "odd_tiny_batch", dtype, layout, 1))
+            for name in INPUTS[op]:
+                assert np.array_equal(tensors.canonical(name), integers("odd_tiny_batch", name))
+                assert tensors.arrays[name].ctypes.data % 64 == 0
+                assert tensors.arrays[name].flags.c_contiguous
+            assert np.isnan(tensors.result.astype(np.float32)).all()
+
+
+def test_a_cell_that_is_off_or_was_never_written_is_wrong() -> None:
+    exact = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+    result = canonical(np.moveaxis(exact, 1, -1).copy(), "big", "NXC")
+    assert wrong(result, exact, "f32") == 0
+    result[0, 1, 1] += 0.01
+    result[0, 2, 2] = np.nan
+    assert wrong(result, exact, "f32") == 2
+    assert wrong(result, exact, "bf16") == 1

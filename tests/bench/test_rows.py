@@ -1,0 +1,105 @@
+"""What the benchmark measures: the table of shapes, the rows made of it, and the sample among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import opwright_kernels as ok
+import pytest
+
+from bench.rows import DTYPES, INPUTS, LAYOUTS, SOLVES, THREADS, TWINS, Row, chosen, full, sample
+from bench.shapes import NETWORKS, ODD, SHAPES, TABLE, Shape
+from bench.tensors import NUMPY
+
+
+def test_there_are_enough_shapes_and_no_two_share_a_name_or_a_geometry() -> None:
+    assert len(NETWORKS) >= 60
+    assert len(ODD) >= 20
+    names = [shape.name for shape in TABLE]
+    assert len(set(names)) == len(names)
+    assert all(shape.source for shape in TABLE)
+    geometries = Counter(
+        (s.batch, s.big, s.small, s.groups, s.extent, s.kernels, s.strides, s.dilations, s.pads_begin, s.pads_end) for s in TABLE
+    )
+    assert max(geometries.values()) == 1
+
+
+def test_the_shapes_are_of_every_kind_that_was_asked_for() -> None:
+    kinds = {
+        "1-D": lambda s: len(s.extent) == 1,
+        "2-D": lambda s: len(s.extent) == 2,
+        "3-D": lambda s: len(s.extent) == 3,
+        "batch 16": lambda s: s.batch == 16,
+        "depthwise": lambda s: s.depthwise,
+        "grouped": lambda s: s.groups > 1 and not s.depthwise,
+        "dilated": lambda s: max(s.dilations) > 1,
+        "dilated depthwise": lambda s: s.depthwise and max(s.dilations) > 1,
+        "first layer": lambda s: s.big == 3 and s.small > 3,
+        "7x7 tail": lambda s: s.kernels == (7, 7) and s.small == 3,
+        "stride over kernel": lambda s: all(step > taps for step, taps in zip(s.strides, s.kernels)),
+        "inverse STFT": lambda s: s.kernels == (1024,) and s.strides == (256,) and s.big == 1,
+        "one-sided padding": lambda s: s.pads_begin != s.pads_end,
+    }
+    assert [kind for kind, holds in kinds.items() if not any(map(holds, TABLE))] == []
+
+
+@pytest.mark.parametrize("op", SOLVES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_shape_is_legal_for_every_operation_and_gives_the_extents_of_the_row(op: str, layout: str) -> None:
+    for name in (*SHAPES,):
+        row = Row(op, name, "f32", layout, 1)
+        inputs = [ok.TensorSpec(row.extents(side), NUMPY["f32"]) for side in INPUTS[op]]
+        assert ok.infer_shape(op, *inputs, **row.attributes()) == row.extents(row.solve), row.key
+
+
+def test_rows_are_all_shapes_operations_dtypes_layouts_and_threads() -> None:
+    rows = full()
+    assert len(rows) == len(TABLE) * 6 * 3 * 2 * 2
+    assert len({row.key for row in rows}) == len(rows)
+    assert {(row.op, row.dtype, row.layout, row.threads) for row in rows} == {
+        (op, dtype, layout, threads) for op in SOLVES for dtype in DTYPES for layout in LAYOUTS for threads in THREADS
+    }
+
+
+def test_a_twin_takes_the_same_arrays_and_computes_the_same_tensor() -> None:
+    for op, twin in TWINS.items():
+        assert SOLVES[op] == SOLVES[twin]
+        assert set(INPUTS[op]) == set(INPUTS[twin])
+        assert TWINS[twin] == op != twin
+
+
+def test_the_sample_is_the_same_every_time_and_covers_every_combination() -> None:
+    rows = sample()
+    assert rows == sample()
+    assert len(set(rows)) == len(rows)
+    combinations = Counter((row.op, row.dtype, row.layout, row.threads) for row in rows)
+    assert len(combinations) == 6 * 3 * 2 * 2
+    assert set(combinations.values()) == {2}
+    assert len({row.shape for row in rows}) > 0.9 * len(TABLE)
+
+
+def test_the_sample_has_the_f32_row_that_every_f16_row_is_compared_with() -> None:
+    rows = set(sample())
+    assert all(Row(row.op, row.shape, "f32", row.layout, row.threads) in rows for row in rows if row.dtype == "f16")
+
+
+def test_all_rows_begin_with_the_sample_and_leave_none_out() -> None:
+    rows = chosen(everything=True)
+    assert rows[: len(sample())] == sample()
+    assert len(rows) == len(full())
+    assert set(rows) == set(full())
+
+
+def test_words_choose_among_all_rows_by_their_keys() -> None:
+    rows = chosen(False, ["hifigan", "conv_transpose/", "bf16"], threads=[1])
+    assert {row.shape for row in rows} == {name for name in SHAPES if "hifigan" in name}
+    assert {(row.op, row.dtype, row.threads) for row in rows} == {("ConvTranspose", "bf16", 1)}
+    assert {row.layout for row in rows} == set(LAYOUTS)
+
+
+def test_a_shape_knows_its_small_side_its_rests_and_its_operations() -> None:
+    shape = Shape("s", "", 2, 6, 4, (10, 9), (3, 2), 2, (1, 0), groups=2)
+    assert shape.small_extent == (5, 4)
+    assert shape.rests == (1, 1)
+    assert shape.flops == 2 * 2 * 4 * 3 * (5 * 3 - 1) * (4 * 2)  # one tap of fifteen falls into the padding
+    assert shape.elements == 2 * (6 * 90 + 4 * 20) + 4 * 3 * 6

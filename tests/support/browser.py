@@ -1,0 +1,56 @@
+"""Pages as a browser shows them: headless Chromium, without network and with a profile that is thrown away."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+SCHEMES = {"dark": 0, "light": 1}  # blink's preferredColorScheme
+
+
+def executable() -> str | None:
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def _run(page: str, *flags: str) -> str:
+    browser = executable()
+    assert browser is not None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "page.html")
+        path.write_text(page, encoding="utf-8")
+        command = [browser, *QUIET, f"--user-data-dir={folder}/profile", *flags, path.as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+def screenshot(page: str, target: Path, scheme: str, size: tuple[int, int]) -> None:
+    """A picture of the top of a page, in one colour scheme."""
+    _run(
+        page,
+        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
+        f"--window-size={size[0]},{size[1]}",
+        f"--screenshot={target}",
+    )
+
+
+def measured(page: str, width: int, script: str) -> Any:
+    """What a script says of `frame`, the document of a page that is shown `width` pixels wide, untouched otherwise."""
+    harness = f"""<!doctype html><iframe style="border:0;width:{width}px;height:800px" srcdoc="{html.escape(page)}"></iframe>
+    <pre id="said"></pre><script>
+    document.querySelector("iframe").onload = (event) => {{
+      const frame = event.target.contentDocument;
+      document.getElementById("said").textContent = JSON.stringify((() => {{ {script} }})());
+    }};</script>"""
+    said = re.search(r'<pre id="said">(.*?)</pre>', _run(harness, "--dump-dom", "--window-size=1200,900"), re.DOTALL)
+    assert said is not None
+    return json.loads(html.unescape(said[1]))
