@@ -57,10 +57,13 @@ def semantic_hash(op: Op) -> str:
     ]
     attributes = [[a.name, a.symbol, a.type, a.min, a.neutral] for a in op.attributes]
     lets = [[symbol, let.neutral] for symbol, let in op.lets.items()]
-    classes = [[group.name, group.when, group.let] for group in op.classes]
+    classes = [[group.name, group.when, dict(sorted(group.let.items()))] for group in op.classes]
+    stated = [tensor for tensor in op.inputs if tensor.shape_of]
+    cells = [*(tensor.name for tensor in (*op.tensors, *stated)), "accumulate"]
+    dtypes = [{name: row[name] for name in cells} for row in op.dtypes]
     ranks = [op.spatial_rank.min, op.spatial_rank.max]
     form = op.normal_form
-    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, op.dtypes, op.semantics, form)
+    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, op.semantics, form)
 
 
 def text_hash(text: str) -> str:

@@ -69,8 +69,10 @@ def test_an_adjoint_that_only_one_side_knows_is_noted_there():
 
 def test_types_and_ranks_that_only_one_of_two_tied_operations_takes_are_noted():
     texts = without(BACK, r"  - \{diff_dst: f16, .*")
-    found = {note.said for note in lint(load_texts(texts)) if note.ops == ("ConvTransposeBackwardData",)}
-    assert found == {"Convolution has src f16 weights f16 dst f16", "ConvTranspose has src f16 weights f16 dst f16"}
+    notes = [note for note in lint(load_texts(texts)) if note.ops == ("ConvTransposeBackwardData",)]
+    assert {note.rule for note in notes} == {"lint-relation-uneven"}
+    said = {"Convolution has src f16 weights f16 dst f16", "ConvTranspose has src f16 weights f16 dst f16"}
+    assert {note.said for note in notes} == said
     texts = reviewing.edited(SPECS, BACK, ("max: 3}", "max: 2}"))
     assert any("has 1 to 3 spatial axes" in note.said for note in lint(load_texts(texts)))
 

@@ -7,12 +7,14 @@ plain data and written again, so that nothing here knows the loader.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from opwright.model import Common, Op, Sources
+from opwright.model import AXIS, FIELD, Common, Op, Sources
 from opwright.schema import (
     Flag,
     Formula,
@@ -29,21 +31,36 @@ from opwright.schema import (
 )
 
 Data = Any
+Path = tuple[Any, ...]
+# Where a name is given; what uses it stands elsewhere, so that it can only be renamed throughout.
+NAMES = {
+    "Op.op", "Op.dims", "Op.let", "Op.padding", "Dim.symbol", "Attribute.name", "Attribute.symbol", "AllowedValue.value",
+    "Tensor.name", "Constraint.id", "GroupClass.name", "Semantics.ranges", "Discrepancy.id", "Common.dims", "Common.let",
+    "Sources.pages",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed text. `spot` is the class and key, `how` the mutation."""
+    """One change of a library. `spot` is the class and key, `how` the mutation, `path` where in the file it is made."""
 
     file: str
     spot: str
     how: str
-    where: str
-    text: str
+    path: Path
+    value: Any
 
     @property
     def name(self) -> str:
-        return f"{self.file.rpartition('/')[2]}:{self.where}:{self.how}"
+        return f"{self.file.rpartition('/')[2]}:{'.'.join(map(str, self.path))}:{self.how}"
+
+    def made(self, library: Mapping[str, Data]) -> dict[str, str]:
+        """The texts of the files that are another one now, from the plain data of all."""
+        if self.how == "renamed throughout":
+            old, new = self.value
+            again = {file: _struct_renamed(root_of(file), data, old, new) for file, data in library.items()}
+            return {file: written(data) for file, data in again.items() if data != library[file]}
+        return {self.file: written(_set(copy.deepcopy(library[self.file]), self.path, self.value))}
 
 
 def plain(text: str) -> Data:
@@ -52,7 +69,8 @@ def plain(text: str) -> Data:
 
 
 def written(data: Data) -> str:
-    return yaml.safe_dump(data, sort_keys=False, width=10_000, allow_unicode=True)
+    """As YAML that is quickly made: every JSON text is one."""
+    return json.dumps(data, indent=1, ensure_ascii=False)
 
 
 def root_of(file: str) -> type:
@@ -60,19 +78,19 @@ def root_of(file: str) -> type:
     return {"_common.yaml": Common, "_sources.yaml": Sources}.get(stem, Op)
 
 
-def mutants(file: str, text: str) -> Iterator[Mutant]:
+def mutants(file: str, data: Data) -> Iterator[Mutant]:
     """All mutants of one file, in the order of its text."""
-    data = plain(text)
     for spot, how, path, value in _struct(root_of(file), data, ()):
-        changed = _set(copy.deepcopy(data), path, value)
-        yield Mutant(file, spot, how, ".".join(map(str, path)), written(changed))
+        yield Mutant(file, spot, how, path, value)
 
 
-GONE = object()
+GONE, RENAMED = object(), object()
 
 
-def _set(data: Data, path: tuple[Any, ...], value: Data) -> Data:
+def _set(data: Data, path: Path, value: Data) -> Data:
     """The same data with another value at a path; a function as value makes the new holder from the old one."""
+    if len(path) == 1 and value is RENAMED:
+        return {f"{key}x" if key == path[0] else key: item for key, item in data.items()}
     if not path:
         return value(data) if callable(value) else value
     if len(path) == 1 and value is GONE:
@@ -82,10 +100,10 @@ def _set(data: Data, path: tuple[Any, ...], value: Data) -> Data:
     return data
 
 
-Change = tuple[str, str, tuple[Any, ...], Any]
+Change = tuple[str, str, Path, Any]
 
 
-def _struct(cls: Any, data: Data, path: tuple[Any, ...]) -> Iterator[Change]:
+def _struct(cls: Any, data: Data, path: Path) -> Iterator[Change]:
     """Every key: what it holds mutated, taken away, or, where it is absent, put in."""
     if not isinstance(data, dict):  # the shorthand
         yield from _kind(keys_of(cls)[cls.shorthand]["kind"], f"{cls.__name__}.{cls.shorthand}", data, path)
@@ -110,7 +128,7 @@ def samples(kind: Kind) -> list[Data]:
     return table.get(type(kind), [])
 
 
-def _kind(kind: Kind, spot: str, data: Data, path: tuple[Any, ...]) -> Iterator[Change]:
+def _kind(kind: Kind, spot: str, data: Data, path: Path) -> Iterator[Change]:
     if isinstance(kind, Struct):
         yield from _struct(kind.cls, data, path)
     elif isinstance(kind, ListOf):
@@ -120,6 +138,8 @@ def _kind(kind: Kind, spot: str, data: Data, path: tuple[Any, ...]) -> Iterator[
     else:
         for how, value in scalar(kind, str(data)):
             yield spot, how, path, value
+        if spot in NAMES and isinstance(kind, Word):
+            yield spot, "renamed throughout", path, (data, _another(data))
 
 
 def scalar(kind: Kind, text: str) -> list[tuple[str, str]]:
@@ -141,7 +161,7 @@ def scalar(kind: Kind, text: str) -> list[tuple[str, str]]:
     return [("more", str(int(text) + 1))] if text.lstrip("-").isdigit() else [("reworded", f"{text} indeed")]
 
 
-def _list(kind: ListOf, spot: str, data: list[Data], path: tuple[Any, ...]) -> Iterator[Change]:
+def _list(kind: ListOf, spot: str, data: list[Data], path: Path) -> Iterator[Change]:
     for number, item in enumerate(data):
         yield from _kind(kind.item, spot, item, (*path, number))
         yield spot, "dropped", (*path, number), GONE
@@ -149,14 +169,44 @@ def _list(kind: ListOf, spot: str, data: list[Data], path: tuple[Any, ...]) -> I
         yield spot, "swapped", path, lambda items: [items[1], items[0], *items[2:]]
 
 
-def _map(kind: MapOf, spot: str, data: dict[str, Data], path: tuple[Any, ...]) -> Iterator[Change]:
+def _map(kind: MapOf, spot: str, data: dict[str, Data], path: Path) -> Iterator[Change]:
     for key, item in data.items():
         yield from _kind(kind.item, spot, item, (*path, key))
-        yield spot, "dropped", (*path, key), GONE
-        yield spot, "renamed", path, _renaming(key)
+        yield spot, "key dropped", (*path, key), GONE
+        yield spot, "key renamed", (*path, key), RENAMED
+        if spot in NAMES:
+            yield spot, "renamed throughout", (*path, key), (key, _another(key))
     if len(data) > 1:
-        yield spot, "swapped", path, lambda items: dict([*list(items.items())[1::-1], *list(items.items())[2:]])
+        yield spot, "keys swapped", path, lambda items: dict([*list(items.items())[1::-1], *list(items.items())[2:]])
 
 
-def _renaming(old: str) -> Callable[[dict[str, Data]], dict[str, Data]]:
-    return lambda items: {f"{key}x" if key == old else key: item for key, item in items.items()}
+def _another(name: str) -> str:
+    return f"{name}x" if name[-1].isalpha() else f"{name}9"
+
+
+# One name for another in a whole file. Prose, axes and paths of fields are left alone.
+
+
+def _struct_renamed(cls: Any, data: Data, old: str, new: str) -> Data:
+    keys = keys_of(cls)
+    if not isinstance(data, dict):
+        return _kind_renamed(keys[cls.shorthand]["kind"], data, old, new)
+    return {
+        key: item if key in ("summary", "reason", "say") else _kind_renamed(keys[key]["kind"], item, old, new)
+        for key, item in data.items()
+    }
+
+
+def _kind_renamed(kind: Kind, data: Data, old: str, new: str) -> Data:
+    if isinstance(kind, Struct):
+        return _struct_renamed(kind.cls, data, old, new)
+    if isinstance(kind, ListOf):
+        return [_kind_renamed(kind.item, item, old, new) for item in data]
+    if isinstance(kind, MapOf):
+        return {
+            _kind_renamed(kind.key, key, old, new): _kind_renamed(kind.item, item, old, new)
+            for key, item in data.items()
+        }
+    if isinstance(kind, (Formula, Statement)):
+        return re.sub(rf"\b{re.escape(old)}\b", new, data)
+    return new if data == old and isinstance(kind, (Word, Text)) and kind not in (AXIS, FIELD) else data

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from opwright import load
+from opwright import load, render
 from opwright.project import find
+from opwright.review import findings, impact
 from opwright.review.findings import Review, review
 from opwright.review.sides import Side
 from opwright.review.tree import exact
@@ -42,6 +44,13 @@ def reviewed(before: Mapping[str, str], after: Mapping[str, str], **records: str
     return review(find(), Side("before", before, {}), Side("after", after, named), TODAY)
 
 
+def unproven(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The rules of a change's findings, in alphabetical order: no side is rendered, no normal form held against anything."""
+    unasked = mock.patch.object(Side, "prove"), mock.patch.object(impact, "impact", return_value=impact.Impact())
+    with unasked[0], unasked[1]:
+        return sorted(finding.rule.id for finding in reviewed(before, after).findings)
+
+
 def edited(texts: Mapping[str, str], file: str, *edits: tuple[str, str]) -> dict[str, str]:
     """Texts with pieces of one file replaced, each of which must be there."""
     name = f"{FOLDER}/{file}"
@@ -53,30 +62,77 @@ def edited(texts: Mapping[str, str], file: str, *edits: tuple[str, str]) -> dict
 
 
 @contextmanager
-def kept_loading() -> Iterator[None]:
-    """Meanwhile a file is decoded and an operation checked once, however often either is loaded."""
-    decode, check = load.decode, load.check_op
-    decoded: dict[tuple[Any, ...], Any] = {}
-    right: set[str] = set()
+def remembered() -> Iterator[None]:
+    """Meanwhile the same input is worked on once: a text decoded, an operation checked, recorded, viewed and rendered.
 
-    def kept_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
-        before = len(problems)
-        if (cls, text, name) not in decoded:
-            found = decode(cls, text, name, problems)
-            if len(problems) > before:
-                return found
-            decoded[cls, text, name] = found
-        return decoded[cls, text, name]
-
-    def kept_check(op: Any, pages: Any, problems: Any) -> None:
-        key = repr((exact(op), sorted(pages)))
-        if key not in right:
-            check(op, pages, problems)
-            if not problems:
-                right.add(key)
-
-    with mock.patch.object(load, "decode", kept_decode), mock.patch.object(load, "check_op", kept_check):
+    What is remembered are functions of values alone, by all of what they read, so that no review sees less.
+    """
+    with ExitStack() as patches:
+        for module, name, instead in _remembering():
+            patches.enter_context(mock.patch.object(module, name, instead))
         yield
 
 
-Edit = Callable[[str], str]
+@functools.cache
+def _remembering() -> list[tuple[Any, str, Any]]:
+    decode, check, complete, carried = load.decode, load.check_op, load._complete, impact.Carried
+    texts: _Latest = _Latest()
+    right: _Latest = _Latest()
+    completed: _Latest = _Latest()
+    bases: _Latest = _Latest()
+
+    def remembered_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
+        own = load.Problems()
+        found = texts.get((cls, text, name)) or decode(cls, text, name, own)
+        problems.extend(own)
+        return found if own else texts.keep((cls, text, name), found)
+
+    def remembered_complete(draft: Any, common: Any, problems: Any) -> Any:
+        own = load.Problems()
+        kept = completed.get((id(draft), id(common)))
+        if kept is not None:
+            return kept[0]
+        found = complete(draft, common, own)
+        problems.extend(own)
+        return found if own else completed.keep((id(draft), id(common)), (found, draft, common))[0]
+
+    def remembered_check(op: Any, pages: Any, problems: Any) -> None:
+        key = (id(op), *sorted(pages))
+        own = load.Problems()
+        if right.get(key) is None:
+            check(op, pages, own)
+            problems.extend(own)
+            if not own:
+                right.keep(key, op)
+
+    def remembered_carried(op: Any, pages: Any, *others: Any) -> impact.Carried:
+        key = repr((exact(op), exact(dict(pages))))
+        return bases.get(key) or bases.keep(key, carried(op, pages, *others))
+
+    return [
+        (load, "decode", remembered_decode),
+        (load, "_complete", remembered_complete),
+        (load, "check_op", remembered_check),
+        (findings, "plain", functools.lru_cache(64)(findings.plain)),
+        (impact, "Carried", remembered_carried),
+        (impact, "watching", functools.cache(impact.watching)),
+        (impact, "tokens", functools.lru_cache(1024)(impact.tokens)),
+        (render, "tidy", functools.lru_cache(1024)(render.tidy)),
+    ]
+
+
+class _Latest(dict[Any, Any]):
+    """What was asked for of late."""
+
+    MOST = 64
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self:
+            self[key] = self.pop(key)
+        return super().get(key, default)
+
+    def keep(self, key: Any, value: Any) -> Any:
+        self[key] = value
+        if len(self) > self.MOST:
+            del self[next(iter(self))]
+        return value

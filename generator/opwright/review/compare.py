@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ Judge = Callable[["_Walk", Any, Any, Any, Any], str]
 Pages = Mapping[str, Page]
 
 
-def _same(pages: Pages) -> Pages:
+def _as_listed(pages: Pages) -> Pages:
     return pages
 
 
@@ -45,10 +46,11 @@ class Edit:
     old: Mark | None
     new: Mark | None
     make: Callable[[Op | None], Op | None]
-    pages: Callable[[Pages], Pages] = _same
+    pages: Callable[[Pages], Pages] = _as_listed
 
 
-# How a field changed, as the last word of the rule's id.
+# How a field changed, as the last word of the rule's id; no word where only the writing changed.
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def _plain(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
@@ -77,8 +79,10 @@ def _need(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _default(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
-    """A default that comes or goes is the other half of becoming optional or required."""
-    return "changed" if was is not None and now is not None else "optional" if was is None else "required"
+    """A default that comes or goes is the other half of becoming optional or required; 1 and 1.0 are one default."""
+    if was is None or now is None:
+        return "optional" if was is None else "required"
+    return "" if _NUMBER.fullmatch(was) and _NUMBER.fullmatch(now) and float(was) == float(now) else "changed"
 
 
 def _type(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
@@ -117,7 +121,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Dim.summary": ("docs-summary", _plain),
     "Attribute.use": ("format-use", _plain),
     "Attribute.name": ("attribute-parameter-renamed", _plain),
-    "Attribute.symbol": ("attribute-symbol", _plain),
+    "Attribute.symbol": ("attribute-symbol-renamed", _plain),
     "Attribute.type": ("attribute-type", _type),
     "Attribute.required": ("attribute-need", _need),
     "Attribute.default": ("attribute-default", _default),
@@ -154,7 +158,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Constraint.expr": ("constraint-condition", _condition),
     "Constraint.say": ("constraint-message", _plain),
     "Constraint.argument": ("constraint-argument", _plain),
-    "Constraint.nearest": ("constraint-nearest", _plain),
+    "Constraint.nearest": ("constraint-nearest", _formula),
     "Constraint.source": ("source-citation", _plain),
     "GroupClass.use": ("format-use", _plain),
     "GroupClass.name": ("class-kernels-renamed", _plain),
@@ -222,7 +226,7 @@ MANY: Mapping[str, Many] = {
     "Arrangement.dims": Many("{area}-axes", order="{area}-axes-reordered"),
     "Arrangement.index": Many("{area}-index-changed", order="{area}-axes-reordered"),
     "Let.cases": Many("{area}-formula-changed", order="format-text-changed"),
-    "GroupClass.let": Many("class-sizes-changed", order="class-sizes-changed"),
+    "GroupClass.let": Many("class-sizes-changed", order="format-text-changed"),
     "Semantics.ranges": Many("semantics-range", "semantics-range-renamed", "semantics-order-changed"),
     "Semantics.where": Many("semantics-guard", order="semantics-guard-rewritten"),
 }
@@ -236,6 +240,11 @@ LEAVES: Mapping[str, tuple[str, Judge]] = {
     "Let.cases": ("{area}-formula", _formula),
     "GroupClass.let": ("class-sizes-changed", _plain),
     "Semantics.ranges": ("semantics-range", _formula),
+}
+# Lists whose entries are known by their text alone, so that one that changed looks like another one.
+REPLACED: Mapping[Path, tuple[str, Judge]] = {
+    ("source",): ("source-citation", _plain),
+    ("semantics", "where"): ("semantics-guard", _formula),
 }
 # `padding-formula` is called a rule, because it is the rule of auto_pad that people know.
 _STEMS = {"padding-formula": "padding-rule"}
@@ -327,18 +336,57 @@ class _Walk:
         self.least |= {symbol_of(a): a.min or 0 for op in (old, new) for a in op.attributes}
 
     def edits(self) -> list[Edit]:
+        self.sections()
+        self.names()
+        for section, area in (("inputs", "input"), ("outputs", "output")):
+            for tensor in getattr(self.new, section):
+                self.axes((section, Entry(tensor.name)), area)
         self.node((), "")
         return self.found
+
+    def names(self) -> None:
+        """What has another name, before anything that uses a name is looked at."""
+        for name in fields_of(self.new):
+            if (rules := MANY.get(f"Op.{name}")) and rules.renamed:
+                self.renames(rules, (name,), rules.area)
+            if name in ("dims", "attributes"):
+                self.symbols(name)
+        for attribute in self.new.attributes:
+            path = ("attributes", Entry(attribute.name), "values")
+            if get(self.now, path) not in (MISSING, None):
+                self.renames(MANY["Attribute.values"], path, "")
+
+    def sections(self) -> None:
+        """Values that stand under another of let, padding and shape."""
+        for there in _VALUES:
+            for symbol in getattr(self.new, there):
+                here = next((name for name in _VALUES if symbol in getattr(self.now, name)), there)
+                if here != there:
+                    order = list(getattr(self.new, there))
+                    make = functools.partial(_moved, symbol=symbol, here=here, there=there, order=order)
+                    self.note("value-section-moved", (there, Entry(symbol)), here, there, make)
+
+    def axes(self, path: Path, area: str) -> None:
+        """Axes of a tensor that are the same under another name."""
+        old, new = get(self.now, path), get(self.new, path)
+        for one, other in zip(*map(_axes, (old, new))) if old is not MISSING else ():
+            gone, come = one[0] not in dict(_axes(new)), other[0] not in dict(_axes(old))
+            if gone and come and exact(one[1]) == exact(other[1]):
+                make = functools.partial(_axis_renamed, tensor=old, old=one[0], new=other[0])
+                self.note(f"{area}-axes-renamed", path, one[0], other[0], make)
 
     def equal(self, was: Any, now: Any) -> bool:
         return equality.same_formula(was, now, self.kinds, self.least)
 
-    def note(self, rule: str, path: Path, was: Any, now: Any, make: Callable[[Any], Any]) -> None:
-        """One edit, made at once."""
+    def note(
+        self, rule: str, path: Path, was: Any, now: Any, make: Callable[[Any], Any], at: Path | None = None
+    ) -> None:
+        """One edit, made at once; `at` is where it stands, if not at its path."""
         self.now = make(self.now)
+        place = path if at is None else at
         before = tuple(
             Entry(self.renamed[step.key]) if isinstance(step, Entry) and step.key in self.renamed else step
-            for step in path
+            for step in place
         )
         self.found.append(
             Edit(
@@ -348,7 +396,7 @@ class _Walk:
                 said(was),
                 said(now),
                 None if get(self.old, before[:-1]) is MISSING else mark(self.old, before),
-                mark(self.new, path),
+                mark(self.new, place),
                 make,
             )
         )
@@ -356,6 +404,8 @@ class _Walk:
     def node(self, path: Path, area: str) -> None:
         """Every field of a node that both sides have."""
         new = get(self.new, path)
+        if isinstance(new, Tensor):
+            self.letters(path, area)
         cls = type(new).__name__
         for name in fields_of(new):
             spot, here = f"{cls}.{name.rstrip('_')}", (*path, name)
@@ -375,14 +425,39 @@ class _Walk:
         was, now = get(self.now, path), get(self.new, path)
         old, new = get(self.now, path[:-1]), get(self.new, path[:-1])
         stem = _stem(stem, area)
-        if stem in ("dim-symbol-renamed", "attribute-symbol") and was and now:
-            self.renamed[str(now)] = str(was)
-            renames = functools.partial(rename, old=str(was), new=str(now))
-            self.note(f"{stem.removesuffix('-renamed')}-renamed", path, was, now, renames)
-            return
-        word = "" if _same_tree(was, now) else judge(self, was, now, old, new)
+        word = "" if _same(was, now) else judge(self, was, now, old, new)
         rule = _named(stem, word) if word else "format-text-changed"
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
+
+    def letters(self, path: Path, area: str) -> None:
+        """The letters of a view, which are known by their order: others in the same places are the same view."""
+        old, new = get(self.now, path), get(self.new, path)
+        turned = _turned(old, new.view)
+        kept = [name for name in new.arrangements if name in old.arrangements]
+        if old.view != new.view and all(
+            exact(turned.arrangements[name].index) == exact(new.arrangements[name].index) for name in kept
+        ):
+            make = functools.partial(put, path=path, value=turned)
+            self.note(f"{area}-view-renamed", (*path, "view"), old.view, new.view, make)
+
+    def symbols(self, section: str) -> None:
+        """The letters of the sizes or attributes that both sides have."""
+        was = items(getattr(self.now, section))
+        for key, new in items(getattr(self.new, section)).items():
+            if key in was and was[key].symbol != new.symbol:
+                stem, _ = FIELDS[f"{type(new).__name__}.symbol"]
+                self.symbol(stem, (section, Entry(key), "symbol"), was[key], new)
+
+    def symbol(self, rule: str, path: Path, old: Dim | Attribute, new: Dim | Attribute) -> None:
+        """The letter of a size or of an attribute, whose own name is its letter where none is said."""
+        was, now = (str(item.symbol) if isinstance(item, Dim) else symbol_of(item) for item in (old, new))
+        if was == now:
+            make = functools.partial(put, path=path, value=new.symbol)
+            self.note("format-text-changed", path, old.symbol, new.symbol, make)
+            return
+        self.renamed[now] = was
+        make = functools.partial(_lettered, path=path, letters=(was, now), value=new.symbol)
+        self.note(rule, path, was, now, make)
 
     def many(self, spot: str, path: Path, area: str) -> None:
         """A list or map: renames, then what went, came, and changed, then the order."""
@@ -413,12 +488,9 @@ class _Walk:
         if was != now or exact(get(self.now, path)) != exact(whole):
             rule = _stem(rules.order or "format-text-changed", area) if was != now else "format-text-changed"
             make = functools.partial(_reordered, path=path, order=now, whole=whole)
-            if not was and not now and self.found:  # the last item went, and its list with it
-                last = self.found.pop()
-                self.now = make(self.now)
-                self.found.append(dataclasses.replace(last, make=functools.partial(_both, last.make, make)))
-                return
-            self.note(rule, path, tuple(str(Entry(key)) for key in was), tuple(str(Entry(key)) for key in now), make)
+            first = (*path, Entry(now[0])) if isinstance(whole, Mapping) and now else path  # may stand in _common.yaml
+            before, after = (tuple(str(Entry(key)) for key in keys) for keys in (was, now))
+            self.note(rule, path, before, after, make, first)
 
     def inside(self, spot: str, path: Path, area: str) -> None:
         """An item that both sides have, not the same."""
@@ -457,9 +529,11 @@ class _Walk:
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
     def renames(self, rules: Many, path: Path, area: str) -> None:
-        """Items that are the same under another name, and rows of which only the output's type changed."""
+        """Items that are the same under another name, and entries without a name of which another is made."""
         if path == ("dtypes",):
             self.outputs()
+        if path in REPLACED:
+            self.replaced(path, area)
         if not rules.renamed:
             return
         was, now = items(get(self.now, path)), items(get(self.new, path))
@@ -469,12 +543,26 @@ class _Walk:
                 renames = functools.partial(rename, old=old, new=new)
                 if path[-1] == "ranges":
                     renames = functools.partial(_rename_letter, old=old, new=new)
+                if path in (("attributes",), ("inputs",)):
+                    renames = functools.partial(_renamed_parameter, section=path[0], old=old, new=new)
                 renamed = renames(self.now)
                 if _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
                     self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
                     free.remove(new)
                     break
+
+    def replaced(self, path: Path, area: str) -> None:
+        """Entries that are known by their text alone: the first that went became the first that came."""
+        was, now = items(get(self.now, path)), items(get(self.new, path))
+        gone, come = [key for key in was if key not in now], [key for key in now if key not in was]
+        for old, new in zip(gone, come):
+            self.renamed[new] = old
+            stem, judge = REPLACED[path]
+            word = "" if _same(was[old], now[new]) else judge(self, was[old], now[new], None, None)
+            make = functools.partial(_replaced, path=path, old=old, item=now[new])
+            rule = _named(stem, word) if word else "format-text-changed"
+            self.note(rule, (*path, Entry(new)), was[old], now[new], make)
 
     def same_order(self, path: Path, old: Any, new: Any) -> bool:
         """Whether two words may be one under another name: those of a layout must order the axes alike."""
@@ -489,10 +577,9 @@ class _Walk:
         for old in [key for key in was if key not in now]:
             for new in [key for key in now if key not in was]:
                 if {**was[old], name: ""} == {**now[new], name: ""}:
-                    make = functools.partial(_replaced_row, old=old, row=now[new])
-                    path = ("dtypes", Entry(new))
+                    make = functools.partial(_replaced, path=("dtypes",), old=old, item=now[new])
                     self.renamed[new] = old
-                    self.note("dtypes-output-changed", path, was[old][name], now[new][name], make)
+                    self.note("dtypes-output-changed", ("dtypes", Entry(new)), was[old][name], now[new][name], make)
                     break
 
     def item(self, rules: Many, path: Path, was: Any, now: Any, area: str, order: Any) -> None:
@@ -508,7 +595,11 @@ class _Walk:
         rule = _named(_stem(stem, area), word)
         if path[-2] == "cases" and isinstance(path[-1], Entry):
             rule = self.of_word(path, rule)
-        self.note(rule, path, was, now, functools.partial(_placed, path=path, value=now, order=order))
+        whole = get(self.new, path[:-1])
+        make = functools.partial(_placed, path=path, value=now, order=order, whole=whole)
+        if path[:-1] == ("inputs",):
+            make = functools.partial(_with_cells, make=make, name=str(path[-1]), rows=self.new.dtypes)
+        self.note(rule, path, was, now, make)
 
     def of_word(self, path: Path, rule: str) -> str:
         """A case that comes or goes with its word is a part of that edit."""
@@ -537,12 +628,19 @@ def _kinds(op: Op) -> Mapping[str, Any]:
         return {}
 
 
-def _same_tree(was: Any, now: Any) -> bool:
-    return type(was) is type(now) and not isinstance(was, (str, tuple, Mapping)) and was == now
+def _same(was: Any, now: Any) -> bool:
+    """Whether two values that are not written alike mean the same: formulas of one tree, maps in another order."""
+    return type(was) is type(now) and not isinstance(was, (str, tuple)) and was == now
 
 
-def _replaced_row(op: Op, old: Any, row: Any) -> Op:
-    return dataclasses.replace(op, dtypes=tuple(row if identity(found) == old else found for found in op.dtypes))
+def _moved(op: Op, symbol: str, here: str, there: str, order: Sequence[str]) -> Op:
+    taken: Op = put(op, (here, Entry(symbol)), MISSING)
+    return _placed(taken, (there, Entry(symbol)), getattr(op, here)[symbol], order)
+
+
+def _replaced(op: Op, path: Path, old: Any, item: Any) -> Op:
+    result: Op = put(op, path, tuple(item if identity(found) == old else found for found in get(op, path)))
+    return result
 
 
 def _twins(one: Any, other: Any) -> bool:
@@ -550,15 +648,27 @@ def _twins(one: Any, other: Any) -> bool:
     return bool(one.symbol == other.symbol) if isinstance(one, Dim) else exact(one) == exact(other)
 
 
-def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], op: Any) -> Any:
-    """Two edits that are one to a reader."""
-    return second(first(op))
-
-
-def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None) -> Op:
-    """An item put in or taken away, the others where the order has them."""
+def _placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None, whole: Any = None) -> Op:
+    """An item put in or taken away, the others where the order has them; no list at all where `whole` has none."""
     made: Op = put(op, path, value)
-    return made if order is None else put(made, path[:-1], reorder(get(made, path[:-1]), order))
+    left = get(made, path[:-1])
+    if not left and not whole:
+        return made if whole == left else put(made, path[:-1], whole)
+    return made if order is None else put(made, path[:-1], reorder(left, order))
+
+
+def _with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mapping[str, str]]) -> Op:
+    """An input put in or taken away, and with it its cell in each row of data types."""
+    made = make(op)
+    comes = any(tensor.name == name for tensor in made.inputs)
+
+    def row(old: Mapping[str, str]) -> dict[str, str]:
+        rest = {key: dtype for key, dtype in old.items() if key != name}
+        fit = (new for new in rows if name in new and rest.items() <= new.items())
+        cell = next(fit, None) if comes else None
+        return {key: {**rest, name: cell[name]}[key] for key in cell} if cell else rest
+
+    return dataclasses.replace(made, dtypes=tuple(map(row, op.dtypes)))
 
 
 def _reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
@@ -566,6 +676,75 @@ def _reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
     now = reorder(get(op, path), order)
     result: Op = put(op, path, now if exact(now) == exact(whole) else whole)
     return result
+
+
+def _axes(tensor: Tensor) -> list[tuple[str, Any]]:
+    """The axes of a tensor, each with what it extends over, in every arrangement."""
+    ways = [made.dims for made in tensor.arrangements.values()] or [tensor.dims]
+    return [(axis, [way.get(axis) for way in ways]) for axis in ways[0]]
+
+
+def _axis_renamed(op: Op, tensor: Tensor, old: str, new: str) -> Op:
+    """Another name of an axis in a tensor, and in all that share its layout."""
+
+    def keys(entries: Mapping[str, Any]) -> dict[str, Any]:
+        return {new if key == old else key: entry for key, entry in entries.items()}
+
+    def renamed(one: Tensor) -> Tensor:
+        if one.name != tensor.name and (tensor.layout is None or one.layout != tensor.layout):
+            return one
+        arrangements = {
+            name: dataclasses.replace(made, dims=keys(made.dims), index=keys(made.index))
+            for name, made in one.arrangements.items()
+        }
+        return dataclasses.replace(one, dims=keys(one.dims), arrangements=arrangements)
+
+    tables = {
+        word: tuple(new if axis == old else axis for axis in order)
+        for word, order in op.layouts.get(tensor.layout or "", {}).items()
+    }
+    return dataclasses.replace(
+        op,
+        inputs=tuple(map(renamed, op.inputs)),
+        outputs=tuple(map(renamed, op.outputs)),
+        layouts={name: tables if name == tensor.layout else table for name, table in op.layouts.items()},
+    )
+
+
+def _turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
+    """A tensor with other letters in its view, each in its place; itself where they are not as many."""
+    if len(letters) != len(tensor.view):
+        return tensor
+    arrangements = tensor.arrangements
+    between = [f"letter{number}" for number in range(len(letters))]  # two letters may change places
+    for olds, news in ((tensor.view, between), (between, letters)):
+        for old, new in zip(olds, news):
+            arrangements = {
+                name: dataclasses.replace(made, index={axis: rename(i, old, new) for axis, i in made.index.items()})
+                for name, made in arrangements.items()
+            }
+    return dataclasses.replace(tensor, view=letters, arrangements=arrangements)
+
+
+def _lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) -> Op:
+    """Another letter in all formulas, and in what says the letter; a parameter of the same name keeps it."""
+    made: Op = rename(op, *letters)
+    if isinstance(get(op, path[:-1]), Attribute):
+        attributes = tuple(dataclasses.replace(new, name=old.name) for old, new in zip(op.attributes, made.attributes))
+        blamed = (dataclasses.replace(new, argument=old.argument) for old, new in zip(op.constraints, made.constraints))
+        made = dataclasses.replace(made, attributes=attributes, constraints=tuple(blamed))
+    result: Op = put(made, path, value)
+    return result
+
+
+def _renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
+    """An attribute or an input under another name; the other one of that name, which states the same, keeps it."""
+    made: Op = rename(op, old, new)
+    others = [tensor.name for tensor in op.inputs] if section == "attributes" else [a.name for a in op.attributes]
+    if old not in others:
+        return made
+    kept = ("constraints", "inputs", "dtypes") if section == "attributes" else ("constraints", "attributes")
+    return dataclasses.replace(made, **{name: getattr(op, name) for name in kept})
 
 
 def _rename_letter(op: Op, old: str, new: str) -> Op:

@@ -199,19 +199,26 @@ def _subject(edit: Edit) -> str:
     return ""
 
 
+def _places(edit: Edit) -> tuple[Mark | None, ...]:
+    """What tells an edit from another one of the same words: its place, on the sides that say something."""
+    if edit.rule == "op-renamed":
+        return ()
+    sides = ((edit.was, edit.old), (edit.now, edit.new))
+    return tuple(mark for text, mark in sides if text != "nothing")
+
+
 def _gathered(edits: Sequence[Edit], effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
     """One finding for the edits that are one to a reader."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for number, edit in enumerate(edits):
         subject = _subject(edit)
-        places = (edit.old, edit.new) if edit.rule not in ("op-renamed",) else ()
+        places = _places(edit)
         key = (edit.rule, edit.op, subject) if subject else (edit.rule, edit.was, edit.now, *places)
         groups.setdefault(key, []).append(number)
     merged: dict[tuple[object, ...], list[int]] = {}
     for group in groups.values():  # what the operations share once more, over the first edit of each
         first = edits[group[0]]
-        places = (first.old, first.new) if first.rule != "op-renamed" else ()
-        merged.setdefault((first.rule, first.was, first.now, *places), []).extend(group)
+        merged.setdefault((first.rule, first.was, first.now, *_places(first)), []).extend(group)
     found = []
     for numbers in merged.values():
         first = edits[numbers[0]]

@@ -75,8 +75,8 @@ op-revision-unlocked | none | none | none | provenance | ! the lock holds it or 
 op-file-moved | none | none | none | provenance | = | Only where the spec stands changed.
 rank-range-widened | in | compatible | numerics | | rank-range-narrowed | More calls are accepted.
 rank-range-narrowed | in | breaking | numerics | | rank-range-widened | Calls with that number of spatial axes are refused.
-dim-size-added | in | compatible | code | | dim-size-removed | Tensors must agree in a further size; what that refuses, the tensors' own changes say.
-dim-size-removed | in | compatible | code | | dim-size-added | A size that tensors had to agree in is gone.
+dim-size-added | none | none | code | | dim-size-removed | Tensors must agree in a further size; what that refuses, the tensors' own changes say.
+dim-size-removed | none | none | code | | dim-size-added | A size that tensors had to agree in is gone.
 dim-role-renamed | none | none | code | docs | = | Messages and `explain` name the size differently.
 dim-symbol-renamed | none | none | code | docs | = | The letter of a size in formulas, which callers see in `explain` only.
 dim-order-changed | none | none | code | | = | The members of the struct of sizes change places.
@@ -90,7 +90,6 @@ attribute-parameter-removed | in | breaking | numerics | | attribute-optional-ad
 attribute-parameter-renamed | in | breaking | code | | = | Calls by the old keyword are refused.
 attribute-order-changed | none | none | code | | = | Attributes are keyword-only; the order of kernels may change.
 attribute-symbol-renamed | none | none | code | docs | = | The letter of an attribute in formulas, which callers see in `explain` only.
-attribute-symbol-changed | none | none | code | docs | = | The letter of an attribute in formulas, which callers see in `explain` only.
 attribute-type-widened | in | compatible | code | | attribute-type-narrowed | Every value of the old type is one of the new.
 attribute-type-narrowed | in | breaking | code | | attribute-type-widened | Values of the old type are refused.
 attribute-type-changed | in | breaking | numerics | | = | Values of the old type are refused.
@@ -133,7 +132,9 @@ input-axes-changed | in | breaking | numerics | | = | Other shapes fit.
 input-axes-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
 input-axes-added | in | breaking | numerics | | input-axes-removed | Calls with the old number of axes are refused.
 input-axes-removed | in | breaking | numerics | | input-axes-added | Calls with the old number of axes are refused.
+input-axes-renamed | none | none | code | docs | = | The name of an axis, which layouts and messages use.
 input-axes-reordered | in | breaking | numerics | | = | Memory means other elements.
+input-view-renamed | none | none | code | docs | = | The letters by which semantics read the tensor, which no caller sees.
 input-view-changed | none | dangerous | numerics | | = | Semantics read the tensor by other letters.
 input-arrangement-added | in | compatible | numerics | | input-arrangement-removed | One more way to split its axes is accepted.
 input-arrangement-removed | in | breaking | numerics | | input-arrangement-added | Calls that split its axes that way are refused.
@@ -148,7 +149,9 @@ output-axes-changed | out | breaking | numerics | | = | Another shape is returne
 output-axes-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
 output-axes-added | out | breaking | numerics | | output-axes-removed | What is returned has more axes.
 output-axes-removed | out | breaking | numerics | | output-axes-added | What is returned has fewer axes.
+output-axes-renamed | none | none | code | docs | = | The name of an axis, which layouts and messages use.
 output-axes-reordered | out | breaking | numerics | | = | Memory of what is returned means other elements.
+output-view-renamed | none | none | code | docs | = | The letters by which semantics write the tensor, which no caller sees.
 output-view-changed | none | dangerous | numerics | | = | Semantics write the tensor by other letters.
 output-arrangement-added | out | dangerous | numerics | | output-arrangement-removed | What is returned may be split another way.
 output-arrangement-removed | out | breaking | numerics | | output-arrangement-added | What is returned is no longer split that way.
@@ -193,6 +196,7 @@ constraint-argument-changed | none | none | none | docs | = | An error blames an
 constraint-nearest-added | none | none | none | docs | constraint-nearest-removed | An error proposes a value.
 constraint-nearest-removed | none | none | none | docs | constraint-nearest-added | An error proposes no value any more.
 constraint-nearest-changed | none | none | none | docs | = | An error proposes another value.
+constraint-nearest-rewritten | none | none | none | format | = | The proposal is written otherwise and has the same value on a grid of small cases.
 class-kernels-added | none | compatible | variants | | class-kernels-removed | More kernels, each for fewer calls.
 class-kernels-removed | none | none | variants | | class-kernels-added | Kernels go; other ones serve their calls.
 class-kernels-renamed | none | dangerous | variants | | = | C symbols change their names.
@@ -209,6 +213,7 @@ semantics-order-changed | out | none | numerics | | = | Sums are taken in anothe
 semantics-edge-changed | out | breaking | numerics | | = | A cell that no term reaches holds another value.
 semantics-guard-added | out | breaking | numerics | | semantics-guard-removed | Fewer terms take part.
 semantics-guard-removed | out | breaking | numerics | | semantics-guard-added | More terms take part.
+semantics-guard-changed | out | breaking | numerics | | = | Other terms take part.
 semantics-guard-rewritten | none | none | code | | = | The guard is written otherwise and has the same value on a grid of small cases.
 semantics-sum-changed | out | breaking | numerics | | = | Something else is computed.
 semantics-sum-rewritten | out | none | numerics | | = | The assignment is written otherwise and has the same value on a grid of small cases; it may round differently.
@@ -216,8 +221,8 @@ semantics-finish-added | out | breaking | numerics | | semantics-finish-removed 
 semantics-finish-removed | out | breaking | numerics | | semantics-finish-added | Something else is stored.
 semantics-finish-changed | out | breaking | numerics | | = | Something else is stored.
 semantics-finish-rewritten | out | none | numerics | | = | It is written otherwise and has the same value on a grid of small cases; it may round differently.
-form-kernels-added | none | none | numerics | | form-kernels-removed | Fast kernels serve the operation, proven against its semantics.
-form-kernels-removed | none | none | numerics | | form-kernels-added | Reference kernels serve the operation.
+form-kernels-added | none | none | variants | | form-kernels-removed | Fast kernels serve the operation, proven against its semantics.
+form-kernels-removed | none | none | variants | | form-kernels-added | Reference kernels serve the operation.
 form-kernels-changed | none | none | numerics | | = | Fast kernels are made from another reading of the same semantics.
 relation-claim-added | none | none | none | provenance | relation-claim-removed | One more fact that tests hold.
 relation-claim-removed | none | none | none | provenance | relation-claim-added | A fact that tests held is no longer claimed.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from ..hashing import semantic_hash
 from ..load import decode
 from ..model import Library
-from ..schema import ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key
-from ..source import Mark, SpecInvalid
-from .rules import RULES, SEVERITIES
+from ..schema import ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
+from ..source import Mark, SpecInvalid, suggestion
+from .rules import RULES, SEVERITIES, SEVERITY
 
 MOST_DAYS = 180
 _HEX = Word(r"[0-9a-f]{16,64}", "a hash of hexadecimal digits")
@@ -57,12 +57,23 @@ class Lock(Node):
 
 
 def read_waivers(text: str | None, name: str, today: datetime.date) -> Waivers:
-    """The waivers; SpecInvalid where one is no waiver or reaches too far ahead."""
+    """The waivers; SpecInvalid where one is no waiver or reaches too far ahead, or a severity is given to nothing."""
     if not text:
         return Waivers()
     problems = Problems()
     found = decode(Waivers, text, name, problems) or Waivers()
+    if problems:
+        raise SpecInvalid(problems)
+    known = {*SEVERITY, *RULES}
+    for axis in found.severity:
+        if axis not in known:
+            message = f"'{axis}' is no value of an axis and no rule{suggestion(axis, known)}"
+            problems.note(place(axis, found.at), "severity-axis", message)
+    seen: set[tuple[str, str]] = set()
     for waiver in found.waivers:
+        if (waiver.rule, waiver.fingerprint) in seen:
+            problems.note(waiver.at, "waiver-twice", f"{waiver.rule} {waiver.fingerprint} is waived twice")
+        seen.add((waiver.rule, waiver.fingerprint))
         try:
             ahead = datetime.date.fromisoformat(waiver.expires) - today
         except ValueError:
