@@ -94,3 +94,12 @@ def test_the_compared_calls_tell_all_parts_of_the_relation_apart(name: str) -> N
 def test_the_compared_calls_are_the_same_every_time() -> None:
     first, second = ([j.values for _, _, j in normal_form.calls(OPS["ConvTranspose"])] for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("ranks", ["{min: 2, max: 3}", "{min: 3, max: 3}", "{min: 0, max: 3}"])
+def test_normal_forms_are_compared_whatever_the_number_of_spatial_axes(ranks: str) -> None:
+    texts = {path.name: path.read_text() for path in SPEC.glob("*.yaml")}
+    file = "convolution_backward_data.yaml"
+    assert "{min: 1, max: 3}" in texts[file]
+    texts[file] = texts[file].replace("{min: 1, max: 3}", ranks)
+    assert normal_form.agrees(load_texts(texts).op("ConvolutionBackwardData")) is None

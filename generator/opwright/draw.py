@@ -135,13 +135,14 @@ class _Draw:
         return found | {symbol: unit * int(self.rng.integers(1, 3)) for symbol in self.sizes}
 
     def columns(self) -> Iterator[Column]:
-        """Values for one spatial axis with which a call is legal."""
+        """Values for one spatial axis with which a call is legal, whose axes are as few as can be and all alike."""
+        axes = max(1, self.op.spatial_rank.min)
         ones = dict.fromkeys([*self.sizes, *(symbol_of(a) for a in self.numbers if a.type == "s64")], 1)
         made = 0
         for _ in range(TRIES if self.vectors else 0):
             column = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64[]"}
             column |= {symbol: int(self.rng.integers(1, 5)) for symbol in self.vectors}
-            if self.call(ones, [column]) is not None:
+            if self.call(ones, [column] * axes) is not None:
                 made += 1
                 yield column
             if made == COLUMNS:
@@ -149,7 +150,8 @@ class _Draw:
 
     def call(self, scalars: Column, columns: Sequence[Column]) -> tuple[Setting, list[Array | None], Judgement] | None:
         op, rng = self.op, self.rng
-        vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in (columns[0] if columns else ())}
+        lists = (*self.vectors, *(symbol_of(a) for a in self.numbers if a.type == "s64[]"))
+        vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in lists}
         symbols: Facts = {**scalars, **vectors}
         values: dict[str, Any] = {}
         for name in op.layout_attributes:

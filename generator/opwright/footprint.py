@@ -111,13 +111,18 @@ class _Taker:
         if cls is Prose:
             return value if self.page else ""
         if isinstance(value, (tuple, list)):
-            return [self.of(entry) for entry in value if self.page or type(entry) is not Prose]
+            return [self.of(entry) for entry in value if self.counts(entry)]
         if isinstance(value, dict):
             return [(key, self.of(entry)) for key, entry in value.items()]
         names = self.names.get(cls)
         if names is None:
             names = self.names[cls] = tuple(self.of_class(plain(cls))) if dataclasses.is_dataclass(cls) else ()
         return self.node(value, names) if names else value
+
+    def counts(self, entry: Any) -> bool:
+        """Whether an entry of a list leaves a trace: no other kernel does in the frame of one, not even its place."""
+        cls = type(entry)
+        return (self.page or cls is not Prose) and not (self.skipped and plain(cls) in self.skipped)
 
     def node(self, value: Any, names: tuple[str, ...]) -> object:
         cls = plain(type(value))

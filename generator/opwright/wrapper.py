@@ -222,6 +222,8 @@ class _Writer:
             ]
             ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
         all_learned = [way["learned"] for way in ways]
+        if len(ways) == 1 and not ways[0]["known"]:  # there is nothing to choose by
+            ways = []
         self.add(
             "bind",
             learned=all_learned[0] if all(same == all_learned[0] for same in all_learned) else None,

@@ -116,6 +116,23 @@ def test_operations_that_come_and_go_take_their_kernels_with_them():
     assert back.findings[0].moved.removed == found.findings[0].moved.added
 
 
+def test_a_class_that_goes_takes_its_kernels_and_leaves_the_others_as_they_are():
+    found = reviewing.reviewed(SPECS, after(("classes: [dense, depthwise, grouped]", "classes: [dense, grouped]")))
+    assert "class-kernels-removed" in ids(found)
+    assert found.impact.unpredicted == []
+    assert found.impact.observed.kernels == frozenset()
+    assert all("_depthwise" in name for name in found.impact.observed.removed)
+
+
+def test_a_word_that_goes_on_as_an_alias_of_another_one_breaks_no_call():
+    words = after(("valid, aliases: [VALID]", "unpadded, aliases: [VALID, valid]"), file="_common.yaml")
+    words = reviewing.edited(words, "_common.yaml", ("      valid: 0\n", "      unpadded: 0\n"))
+    found = reviewing.reviewed(SPECS, words)
+    assert ids(found) == ["attribute-value-aliased"]
+    assert found.failing("error") == []
+    assert found.impact.unpredicted == []
+
+
 def test_words_that_order_axes_otherwise_are_no_renames_of_each_other():
     back = ("conv_transpose_backward_data.yaml", "convolution.yaml")
     text = SPECS[f"{reviewing.FOLDER}/{back[0]}"]

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from opwright import load, render
+from opwright import load, normal_form, render
 from opwright.project import find
 from opwright.review import findings, impact
 from opwright.review.findings import Review, review
@@ -80,6 +80,8 @@ def _remembering() -> list[tuple[Any, str, Any]]:
     right: _Latest = _Latest()
     completed: _Latest = _Latest()
     bases: _Latest = _Latest()
+    agreed: _Latest = _Latest()
+    agrees = normal_form.agrees
 
     def remembered_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
         own = load.Problems()
@@ -105,6 +107,10 @@ def _remembering() -> list[tuple[Any, str, Any]]:
             if not own:
                 right.keep(key, op)
 
+    def remembered_agrees(op: Any) -> str | None:
+        key = repr(exact(op))
+        return (agreed.get(key) or agreed.keep(key, (agrees(op),)))[0]
+
     def remembered_carried(op: Any, pages: Any, *others: Any) -> impact.Carried:
         key = repr((exact(op), exact(dict(pages))))
         return bases.get(key) or bases.keep(key, carried(op, pages, *others))
@@ -114,6 +120,7 @@ def _remembering() -> list[tuple[Any, str, Any]]:
         (load, "_complete", remembered_complete),
         (load, "check_op", remembered_check),
         (findings, "plain", functools.lru_cache(64)(findings.plain)),
+        (normal_form, "agrees", remembered_agrees),
         (impact, "Carried", remembered_carried),
         (impact, "watching", functools.cache(impact.watching)),
         (impact, "tokens", functools.lru_cache(1024)(impact.tokens)),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..model import Attribute, Dim, Library, Op, Page, Tensor
+from ..model import AllowedValue, Attribute, Dim, Library, Op, Page, Tensor
 from ..plan import symbol_kinds, symbol_of
 from ..reference import cited_pages
 from ..schema import Located, Node
@@ -545,10 +545,14 @@ class _Walk:
                     renames = functools.partial(_rename_letter, old=old, new=new)
                 if path in (("attributes",), ("inputs",)):
                     renames = functools.partial(_renamed_parameter, section=path[0], old=old, new=new)
+                rule = _stem(rules.renamed, area)
+                if path[-1] == "values" and (old in now[new].aliases or new in was[old].aliases):
+                    rule = "attribute-value-aliased" if old in now[new].aliases else rule
+                    renames = functools.partial(_respelled, path=path, old=was[old], new=now[new])
                 renamed = renames(self.now)
-                if _twins(get(renamed, (*path, Entry(new))), now[new]):
+                if renames.func is _respelled or _twins(get(renamed, (*path, Entry(new))), now[new]):
                     self.renamed[new] = old
-                    self.note(_stem(rules.renamed, area), (*path, Entry(new)), old, new, renames)
+                    self.note(rule, (*path, Entry(new)), old, new, renames)
                     free.remove(new)
                     break
 
@@ -745,6 +749,14 @@ def _renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
         return made
     kept = ("constraints", "inputs", "dtypes") if section == "attributes" else ("constraints", "attributes")
     return dataclasses.replace(made, **{name: getattr(op, name) for name in kept})
+
+
+def _respelled(op: Op, path: Path, old: AllowedValue, new: AllowedValue) -> Op:
+    """A word whose other spelling is the word now; spellings that come or go otherwise are edits of their own."""
+    kept = [spelling for spelling in new.aliases if spelling == old.value or spelling in old.aliases]
+    gone = [spelling for spelling in old.aliases if spelling not in (*new.aliases, new.value)]
+    result: Op = put(rename(op, old.value, new.value), (*path, Entry(new.value), "aliases"), (*kept, *gone))
+    return result
 
 
 def _rename_letter(op: Op, old: str, new: str) -> Op:

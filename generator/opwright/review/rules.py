@@ -107,6 +107,7 @@ attribute-neutral-changed | out | dangerous | numerics | | = | Calls with fewer 
 attribute-value-added | in | compatible | none | | attribute-value-removed | One more word is accepted.
 attribute-value-removed | in | breaking | none | | attribute-value-added | Calls with that word are refused.
 attribute-value-renamed | in | breaking | variants | | = | Calls with the old word are refused.
+attribute-value-aliased | in | compatible | variants | | ! the way back is attribute-value-renamed | The word is spelled otherwise, and the old spelling goes on as an alias.
 attribute-value-reordered | none | none | code | | = | The order of words decides the order of kernels only.
 attribute-alias-added | in | compatible | none | | attribute-alias-removed | One more spelling is accepted.
 attribute-alias-removed | in | breaking | none | | attribute-alias-added | Calls with that spelling are refused.
