@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from .expr import Name, Read
 from .kept import kept
 from .kernel import Parameter, parameters, size_fields
-from .model import SPATIAL_AXES, NormalForm, Op
+from .model import SPATIAL_AXES, GroupClass, NormalForm, Op
 from .nest import Access, access, expansion
 from .poly import ZERO, Monomial, NotPolynomial, Poly
 from .printing import split_monomial
 from .source import Problem, SpecInvalid
-from .variants import ISAS, Isa, layout_choices, row_name
+from .variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
 
 # The letters of the relation, as `weights` of a normal form names them, and those of a data tensor's axes.
 LETTERS = ("g", "small", "big", "k")
@@ -50,8 +50,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """The fast kernels of one operation and one dtype row."""
+    """The fast kernels of one operation and one dtype row that share an engine; `path` is their file."""
 
+    path: str
     dtype: str
     isas: tuple[Isa, ...]
     sizes_type: str
@@ -67,20 +68,37 @@ def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
     return tuple(isa for isa in ISAS if isa.fast and isa.serves(op, row))
 
 
-def entries(op: Op, row: dict[str, str]) -> Entries | None:
-    """The entries of a dtype row; None where it has no fast kernels. Raises SpecInvalid."""
+def entries(op: Op, row: dict[str, str]) -> tuple[Entries, ...]:
+    """The entries of a dtype row, a file each; none where it has no fast kernels. Raises SpecInvalid."""
     isas, form = fast_isas(op, row), op.normal_form
     if form is None or not isas:
-        return None
+        return ()
+    dtype = row_name(op, row)
+    files: dict[str, list[GroupClass | None]] = {}
+    for group in op.classes or (None,):
+        files.setdefault(entries_path(op, dtype, group), []).append(group)
+    return tuple(_entries(op, form, row, isas, path, groups) for path, groups in files.items())
+
+
+def _entries(
+    op: Op,
+    form: NormalForm,
+    row: dict[str, str],
+    isas: tuple[Isa, ...],
+    path: str,
+    groups: Iterable[GroupClass | None],
+) -> Entries:
     made = forms(op, form)
-    classes = [f"_{group.name}" for group in op.classes] or [""]
-    stem = f"{op.function}_{row_name(op, row)}"
+    classes = [f"_{group.name}" if group is not None else "" for group in groups]
+    dtype = row_name(op, row)
+    stem = f"{op.function}_{dtype}"
     return Entries(
-        dtype=row_name(op, row),
+        path=path,
+        dtype=dtype,
         isas=isas,
         sizes_type=f"opwright_{op.function}_sizes",
         parameters=parameters(op, row),
-        solve=form.solve,
+        solve=f"channelwise_{form.solve}" if classes == [f"_{DEPTHWISE}"] else form.solve,
         arguments=_arguments(form),
         forms=made,
         entries=tuple(_entry(f"{stem}_{one.name}{group}", one, isas) for one in made for group in classes),

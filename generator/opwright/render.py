@@ -23,7 +23,7 @@ from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
 from .project import CARRIED
 from .recording import Prose
-from .variants import ISAS, PORTABLE, expand, row_name
+from .variants import ISAS, PORTABLE, entries_path, expand, row_name
 
 RUNTIME = "python/runtime"
 ENGINE = "c/engine"
@@ -48,6 +48,7 @@ class Unit:
     kernels: tuple[Kernel, ...]
     entries: tuple[Entries, ...]
     dtypes: tuple[str, ...]
+    fast: tuple[str, ...]  # dtype rows that have entries
 
 
 def c_comment(text: str) -> str:
@@ -122,8 +123,9 @@ def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
     kernels = tuple(kernel(variant) for variant in expand(op) if variant.isa == PORTABLE)
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
-    fast = tuple(found for row in op.dtypes if (found := entries(op, row)) is not None)
-    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, fast, dtypes)
+    made = tuple(found for row in op.dtypes for found in entries(op, row))
+    fast = tuple(dict.fromkeys(found.dtype for found in made))
+    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, made, dtypes, fast)
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,8 @@ def _of_op(op: Op, library: Library) -> dict[str, Output]:
         semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
         return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
 
-    def fast(dtype: str) -> dict[str, Any]:
-        found = next(e for e in unit(op).entries if e.dtype == dtype)
+    def fast(path: str) -> dict[str, Any]:
+        found = next(e for e in unit(op).entries if e.path == path)
         lines = tuple(Prose(c_comment_line(line)) for line in prose.entries_head(op, found))
         return {"head": Head(head.file, Prose(hashing.semantic_hash(op)), lines), "e": found}
 
@@ -209,8 +211,8 @@ def _of_op(op: Op, library: Library) -> dict[str, Output]:
     for row in op.dtypes:
         files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
         if fast_isas(op, row):
-            path = f"c/entries/{op.function}_{row_name(op, row)}.c"
-            files[path] = Output("c/entries.c.j2", functools.partial(fast, row_name(op, row)))
+            for path in dict.fromkeys(entries_path(op, row_name(op, row), group) for group in op.classes or (None,)):
+                files[path] = Output("c/entries.c.j2", functools.partial(fast, path))
     return files
 
 
@@ -290,7 +292,9 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     for op in library.ops:
         owner |= {f"_{op.function}.py": op, f"docs/{op.function}.md": op}
         for variant in expand(op):
-            path = f"c/{'entries/' if variant.isa.fast else ''}{op.function}_{variant.dtype}.c"
+            path = f"c/{op.function}_{variant.dtype}.c"
+            if variant.isa.fast:
+                path = entries_path(op, variant.dtype, variant.group_class)
             owner[path] = op
             variants.setdefault(path, []).append(variant.name)
     outputs = {}

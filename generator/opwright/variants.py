@@ -65,6 +65,16 @@ ISAS = (
 PORTABLE = ISAS[0]
 
 
+# The group class whose fast kernels have an engine, and so a library, of their own.
+DEPTHWISE = "depthwise"
+
+
+def entries_path(op: Op, dtype: str, group_class: GroupClass | None) -> str:
+    """The file of the entries of a dtype row's fast kernels."""
+    part = f"_{DEPTHWISE}" if group_class is not None and group_class.name == DEPTHWISE else ""
+    return f"c/entries/{op.function}_{dtype}{part}.c"
+
+
 @dataclass(frozen=True)
 class Variant:
     """One kernel: what it is specialised for."""

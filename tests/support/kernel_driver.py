@@ -26,8 +26,9 @@ def build(program: Path, isa: str, dtype: str, compiler: str, flags: Sequence[st
     source = program.with_name("driver.c")
     source.write_text(_driver(isa, dtype))
     folder, fast = PACKAGE / "c", isa != "portable"
-    kernels = [(folder / "entries" if fast else folder) / f"{function(op)}_{dtype}.c" for op in OPERATIONS]
+    kernels = [folder / f"{function(op)}_{dtype}.c" for op in OPERATIONS]
     if fast:
+        kernels = sorted((folder / "entries").glob(f"*_{dtype}*.c"))
         kernels += [path for path in sorted((folder / "engine").glob("*.c")) if path.name != "team.c"]
     names = engine_names(isa, dtype)
     compile_with(compiler, "-std=gnu11", *flags, *names, source, *kernels, "-lm", "-o", program)

@@ -313,17 +313,26 @@ typedef void opwright_conv_transpose_f32(
     opwright_conv_transpose_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_f32 name##_##isa; \
+    opwright_conv_transpose_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -340,17 +349,27 @@ typedef void opwright_conv_transpose_bf16(
     opwright_conv_transpose_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+OPWRIGHT_KERNELS_OF(avx512_bf16)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_bf16 name##_##isa; \
+    opwright_conv_transpose_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -368,17 +387,26 @@ typedef void opwright_conv_transpose_f16(
     opwright_conv_transpose_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_f16 name##_##isa; \
+    opwright_conv_transpose_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -628,17 +656,26 @@ typedef void opwright_conv_transpose_backward_data_f32(
     opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_backward_data_f32 name##_##isa; \
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -654,17 +691,27 @@ typedef void opwright_conv_transpose_backward_data_bf16(
     opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+OPWRIGHT_KERNELS_OF(avx512_bf16)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_backward_data_bf16 name##_##isa; \
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -681,17 +728,26 @@ typedef void opwright_conv_transpose_backward_data_f16(
     opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_backward_data_f16 name##_##isa; \
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -941,17 +997,26 @@ typedef void opwright_conv_transpose_backward_weights_f32(
     opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_backward_weights_f32 name##_##isa; \
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -967,17 +1032,27 @@ typedef void opwright_conv_transpose_backward_weights_bf16(
     opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+OPWRIGHT_KERNELS_OF(avx512_bf16)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_backward_weights_bf16 name##_##isa; \
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -994,17 +1069,26 @@ typedef void opwright_conv_transpose_backward_weights_f16(
     opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_xoi_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_iox_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_dense, isa) \
-    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_conv_transpose_backward_weights_f16 name##_##isa; \
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_xoi_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_iox_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1290,17 +1374,26 @@ typedef void opwright_convolution_f32(
     opwright_convolution_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f32_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f32_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_f32 name##_##isa; \
+    opwright_convolution_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f32_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f32_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1317,17 +1410,27 @@ typedef void opwright_convolution_bf16(
     opwright_convolution_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+OPWRIGHT_KERNELS_OF(avx512_bf16)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_bf16 name##_##isa; \
+    opwright_convolution_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1345,17 +1448,26 @@ typedef void opwright_convolution_f16(
     opwright_convolution_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_f16 name##_##isa; \
+    opwright_convolution_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f16_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f16_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1604,17 +1716,26 @@ typedef void opwright_convolution_backward_data_f32(
     opwright_convolution_backward_data_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_backward_data_f32 name##_##isa; \
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1630,17 +1751,27 @@ typedef void opwright_convolution_backward_data_bf16(
     opwright_convolution_backward_data_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+OPWRIGHT_KERNELS_OF(avx512_bf16)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_backward_data_bf16 name##_##isa; \
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1657,17 +1788,26 @@ typedef void opwright_convolution_backward_data_f16(
     opwright_convolution_backward_data_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_backward_data_f16 name##_##isa; \
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1916,17 +2056,26 @@ typedef void opwright_convolution_backward_weights_f32(
     opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_backward_weights_f32 name##_##isa; \
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1942,17 +2091,27 @@ typedef void opwright_convolution_backward_weights_bf16(
     opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+OPWRIGHT_KERNELS_OF(avx512_bf16)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_backward_weights_bf16 name##_##isa; \
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1969,17 +2128,26 @@ typedef void opwright_convolution_backward_weights_f16(
     opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_xio_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_oix_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_dense, isa) \
-    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(avx2)
+OPWRIGHT_KERNELS_OF(avx512)
+#undef OPWRIGHT_KERNELS_OF
+#undef OPWRIGHT_KERNEL_OF
+
+#define OPWRIGHT_KERNEL_OF(name, isa) \
+    opwright_convolution_backward_weights_f16 name##_##isa; \
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+#define OPWRIGHT_KERNELS_OF(isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_xio_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_oix_depthwise, isa) \
+    OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_depthwise, isa)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF

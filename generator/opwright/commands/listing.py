@@ -43,7 +43,8 @@ def listed(library: Library, project: Project, only: str | None = None) -> list[
 def _listed(op: Op, project: Project) -> Listed:
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
     folder = project.output / "c"
-    paths = [base / f"{op.function}_{dtype}.c" for base in (folder, folder / "entries") for dtype in dtypes]
+    paths = [folder / f"{op.function}_{dtype}.c" for dtype in dtypes]
+    paths += [path for dtype in dtypes for path in sorted(folder.glob(f"entries/{op.function}_{dtype}*.c"))]
     texts = [path.read_bytes() for path in paths if path.is_file()]
     return Listed(
         op=op.op,

@@ -28,4 +28,15 @@ void OPWRIGHT_NAME(w)(const opwright_problem *p, const elem *big, const elem *sm
                       const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *p, int64_t workers);
 
+// The same for groups with one channel on either side, by an engine of their own.
+void OPWRIGHT_NAME(channelwise_y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
+                                  elem *small, const opwright_team *team, void *scratch);
+void OPWRIGHT_NAME(channelwise_x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
+                                  elem *big, const opwright_team *team, void *scratch);
+void OPWRIGHT_NAME(channelwise_w)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                                  const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(channelwise_y_scratch)(const opwright_problem *p, int64_t workers);
+int64_t OPWRIGHT_NAME(channelwise_x_scratch)(const opwright_problem *p, int64_t workers);
+int64_t OPWRIGHT_NAME(channelwise_w_scratch)(const opwright_problem *p, int64_t workers);
+
 #endif

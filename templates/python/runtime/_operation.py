@@ -36,12 +36,15 @@ API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
 # Predictive commoning makes gcc spill the accumulators of a tile.
 FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-fno-predictive-commoning", "-ffp-contract=fast")
-# The files of c/engine: what every solve needs, what y and x need, what w needs.
+# The files of c/engine: what every solve needs, what y and x need, what w needs, and what the group class whose
+# kernels have an engine of their own needs instead.
 ENGINE = {
-    "common": ("depthwise.c", "plain.c"),
+    "common": ("plain.c",),
     "data": ("channels.c", "columns.c", "solve_data.c"),
     "weights": ("solve_weights.c", "weights.c"),
+    "depthwise": ("depthwise.c", "solve_depthwise.c"),
 }
+DEPTHWISE = "depthwise"
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 KEPT_PLANS = 512
 # Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
@@ -223,7 +226,7 @@ class Operation:
         reasons = {isa.name: _isa.why_not(isa) for isa in isas}
         usable = _isa.usable(isas)
         for isa in usable:
-            reasons[isa.name] = _build.fit(self.unit(isa, label))
+            reasons[isa.name] = _build.fit(self.unit(isa, label, self.parts(isa)[0]))
             if not reasons[isa.name]:
                 break
         else:  # nothing can be had: what loading the plainest says is what there is to say
@@ -234,15 +237,21 @@ class Operation:
         del others[isa.name]
         return isa, tuple(others.items())
 
-    def cdef(self, isa: _isa.Isa, labels: Sequence[str]) -> str:
-        """The C declarations of kernels."""
+    def parts(self, isa: _isa.Isa) -> tuple[str, ...]:
+        """The libraries of an instruction set and dtype row; a group class with an engine of its own has its own."""
+        found = {DEPTHWISE if name == DEPTHWISE else "" for name, _ in self.classes} if isa.fast else set()
+        return tuple(sorted(found or {""}))
+
+    def cdef(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
+        """The C declarations of the kernels of a library."""
         declared = [f"{m.c_type} {m.name}{f'[{m.length}]' if m.length else ''};" for m in self.sizes]
         members = "".join(f"    {line}\n" for line in declared)
         sizes = f"opwright_{self.function}_sizes"
         lines = ["typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
         lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n" + (_team.CDEF if isa.fast else ""))
         for variant in self.variants:
-            if variant.isa == isa.name and variant.dtype in labels:
+            own = isa.fast and variant.group_class == DEPTHWISE
+            if variant.isa == isa.name and variant.dtype in labels and own == (part == DEPTHWISE):
                 row = dict(self.rows)[variant.dtype]
                 data = [info for info in self.inputs if not info.states_shape]
                 pointers = [f"const {C_TYPES[row[info.parameter]]} *{info.name}" for info in data]
@@ -255,38 +264,39 @@ class Operation:
                     lines.append(f"{head}, int64_t part, int64_t parts);\n")
         return "".join(lines)
 
-    def unit(self, isa: _isa.Isa, label: str) -> _build.Unit:
+    def unit(self, isa: _isa.Isa, label: str, part: str) -> _build.Unit:
         """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together."""
         include = HERE / "include"
         if not isa.fast:
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             return _build.Unit(
-                f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels), sources, (include,), FLAGS
+                f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels, part), sources, (include,), FLAGS
             )
         engine = _engine(isa, label, "common")
-        solves = _engine(isa, label, "weights" if self.fast[label] == "w" else "data")
+        solves = _engine(isa, label, part or ("weights" if self.fast[label] == "w" else "data"))
+        name = "_".join(filter(None, (self.function, label, part)))
         return _build.Unit(
-            f"opwright_{self.function}_{label}_{isa.name}",
-            self.cdef(isa, [label]),
-            (HERE / "c" / "entries" / f"{self.function}_{label}.c",),
+            f"opwright_{name}_{isa.name}",
+            self.cdef(isa, [label], part),
+            (HERE / "c" / "entries" / f"{name}.c",),
             engine.include,
             engine.flags,
             needs=(engine, solves),
             probe=engine.probe,
         )
 
-    def library(self, isa: _isa.Isa, label: str) -> _build.Library:
+    def library(self, isa: _isa.Isa, label: str, part: str) -> _build.Library:
         """The compiled kernels, built at first use."""
-        key = (self.function, isa.name, label if isa.fast else "")
+        key = (self.function, isa.name, label if isa.fast else "", part)
         if key not in _libraries:
-            _libraries[key] = _build.load(self.unit(isa, label))
+            _libraries[key] = _build.load(self.unit(isa, label, part))
         return _libraries[key]
 
     def plan(self, resolution: Resolution) -> Plan:
         label, row = self.rows[resolution.row]
         isa, _ = self.choice(label)
-        library = self.library(isa, label)
+        library = self.library(isa, label, DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else "")
         kernel = self.kernel_name(resolution, isa.name)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
         for member in self.sizes:
@@ -383,7 +393,8 @@ def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
     """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
     units = [_team.UNIT]
     for operation in operations:
-        found = [operation.unit(operation.choice(label)[0], label) for label, _ in operation.rows]
+        chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
+        found = [operation.unit(isa, label, part) for isa, label in chosen for part in operation.parts(isa)]
         units += {unit.name: unit for unit in found}.values()
     return [str(path) for path in _build.build(units, progress)]
 

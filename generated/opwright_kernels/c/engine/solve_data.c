@@ -1,6 +1,5 @@
 // y and x, each by the way that suits the problem.
 
-#include "depthwise.h"
 #include "engine.h"
 #include "solves.h"
 
@@ -9,8 +8,6 @@ static void solve_data(const opwright_problem *problem, bool backward, const ele
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
-    else if (depthwise_fits(&p))
-        (backward ? depthwise_x : depthwise_y)(&p, in, weights, bias, out, team, scratch);
     else if (over_columns_fits(&p, backward))
         over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
@@ -21,8 +18,6 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         return 0;
-    if (depthwise_fits(&p))
-        return (backward ? depthwise_x_scratch : depthwise_y_scratch)(&p, workers);
     if (over_columns_fits(&p, backward))
         return over_columns_scratch(&p, backward, workers);
     return over_channels_scratch(&p, backward, workers);

@@ -137,14 +137,10 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_data_size
     }
 
 KERNEL(conv_transpose_backward_data_f16_ncx_iox_dense, ncx_iox)
-KERNEL(conv_transpose_backward_data_f16_ncx_iox_depthwise, ncx_iox)
 KERNEL(conv_transpose_backward_data_f16_ncx_iox_grouped, ncx_iox)
 KERNEL(conv_transpose_backward_data_f16_ncx_xoi_dense, ncx_xoi)
-KERNEL(conv_transpose_backward_data_f16_ncx_xoi_depthwise, ncx_xoi)
 KERNEL(conv_transpose_backward_data_f16_ncx_xoi_grouped, ncx_xoi)
 KERNEL(conv_transpose_backward_data_f16_nxc_iox_dense, nxc_iox)
-KERNEL(conv_transpose_backward_data_f16_nxc_iox_depthwise, nxc_iox)
 KERNEL(conv_transpose_backward_data_f16_nxc_iox_grouped, nxc_iox)
 KERNEL(conv_transpose_backward_data_f16_nxc_xoi_dense, nxc_xoi)
-KERNEL(conv_transpose_backward_data_f16_nxc_xoi_depthwise, nxc_xoi)
 KERNEL(conv_transpose_backward_data_f16_nxc_xoi_grouped, nxc_xoi)

@@ -138,14 +138,10 @@ static opwright_problem nxc_xio(const opwright_convolution_backward_weights_size
     }
 
 KERNEL(convolution_backward_weights_bf16_ncx_oix_dense, ncx_oix)
-KERNEL(convolution_backward_weights_bf16_ncx_oix_depthwise, ncx_oix)
 KERNEL(convolution_backward_weights_bf16_ncx_oix_grouped, ncx_oix)
 KERNEL(convolution_backward_weights_bf16_ncx_xio_dense, ncx_xio)
-KERNEL(convolution_backward_weights_bf16_ncx_xio_depthwise, ncx_xio)
 KERNEL(convolution_backward_weights_bf16_ncx_xio_grouped, ncx_xio)
 KERNEL(convolution_backward_weights_bf16_nxc_oix_dense, nxc_oix)
-KERNEL(convolution_backward_weights_bf16_nxc_oix_depthwise, nxc_oix)
 KERNEL(convolution_backward_weights_bf16_nxc_oix_grouped, nxc_oix)
 KERNEL(convolution_backward_weights_bf16_nxc_xio_dense, nxc_xio)
-KERNEL(convolution_backward_weights_bf16_nxc_xio_depthwise, nxc_xio)
 KERNEL(convolution_backward_weights_bf16_nxc_xio_grouped, nxc_xio)
