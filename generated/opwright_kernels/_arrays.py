@@ -224,10 +224,11 @@ def share_memory(a: Array, b: Array) -> bool:
         return True
 
 
-def pointer(ffi: Any, ctype: str, array: Array, writable: bool) -> Any:
+def pointer(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
     """A C pointer to the first element of `array`, which must be C-contiguous; the pointer keeps the array alive.
 
-    `ctype` names the pointer, as "float *" or, for bfloat16 and float16, "uint16_t *".
+    `ctype` names the pointer, as "float *" or, for bfloat16 and float16, "uint16_t *"; or is its type, from ffi.typeof,
+    which saves 0.25 us of parsing.
     """
     if array.dtype == _BFLOAT16:  # the buffer protocol has no bfloat16
         array = array.getfield(_UINT16)

@@ -261,7 +261,7 @@ OPERATION = Operation(
         ("depthwise", "IC == G and OC == G"),
         ("grouped", ""),
     ),
-    fast=("f32", "bf16", "f16"),
+    fast={"f32": "x", "bf16": "x", "f16": "x"},
     sizes=(
         SizeField("N", 0, 1),
         SizeField("IC", 0, 1),

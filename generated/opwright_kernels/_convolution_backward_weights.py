@@ -246,7 +246,7 @@ OPERATION = Operation(
         ("depthwise", "IC == G and OC == G"),
         ("grouped", ""),
     ),
-    fast=("f32", "bf16", "f16"),
+    fast={"f32": "w", "bf16": "w", "f16": "w"},
     sizes=(
         SizeField("N", 0, 1),
         SizeField("IC", 0, 1),

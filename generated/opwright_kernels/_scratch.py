@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import cffi
 import numpy as np
 
 ALIGNMENT = 64
@@ -15,24 +16,31 @@ KEPT = 64 * 2**20  # bytes that a thread keeps at the most; what a call needs be
 # For tests: the byte that all memory holds when it is handed out. 0xFF makes NaN of every dtype.
 POISON: int | None = None
 
+_ffi: Any = cffi.FFI()
 _own = threading.local()
 
 
-def memory(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """At least `size` bytes for the calling thread, until it asks again. MemoryError where they cannot be had."""
-    kept: np.ndarray[Any, np.dtype[np.uint8]] | None = getattr(_own, "buffer", None)
-    if kept is None or kept.size < size:
+def memory(size: int) -> Any:
+    """A `char[]` of at least `size` bytes for the calling thread, until it asks again.
+
+    MemoryError where they cannot be had.
+    """
+    try:
+        kept = _own.memory
+    except AttributeError:
+        kept = None
+    if kept is None or len(kept) < size:
         if size <= KEPT:
-            _own.buffer = None  # the old one goes before the new one comes
+            _own.memory = None  # the old one goes before the new one comes
         kept = _aligned(size)
         if size <= KEPT:
-            _own.buffer = kept
+            _own.memory = kept
     if POISON is not None:
-        kept.fill(POISON)
+        _ffi.buffer(kept)[:] = bytes([POISON]) * len(kept)
     return kept
 
 
-def _aligned(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _aligned(size: int) -> Any:
     raw = np.empty(size + ALIGNMENT - 1, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
+    return _ffi.from_buffer(raw[start : start + size])  # which keeps the array alive

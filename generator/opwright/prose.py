@@ -86,6 +86,7 @@ def entries_head(op: Op, e: Entries) -> list[str]:
         "engine's own, and rounded once. Here a call becomes a problem in normal form, solved for "
         f"{solved}: engine/problem.h says what its members mean, engine/solves.h what solves it."
     )
+    lines += [f"On {isa.name} {isa.exception}." for isa in e.isas if isa.exception]
     lines += ["", *wrapped(
         "Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one "
         "combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers."

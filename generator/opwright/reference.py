@@ -6,7 +6,7 @@ with the filters `markdown` and `code`; formulas come from printing.latex, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import prose
@@ -15,6 +15,7 @@ from .model import Attribute, Op, Page, Tensor
 from .plan import symbol_of, tensor_ways
 from .printing import latex
 from .schema import Located
+from .variants import ISAS, row_name
 from .wrapper import Wrapper, parameter_name
 
 TYPES = {"s64": "integer", "s64[]": "integers", "string": "text", "f32": "number"}
@@ -103,6 +104,15 @@ class KernelEntry:
 
 
 @dataclass(frozen=True)
+class FastEntry:
+    """The fast kernels of one instruction set."""
+
+    isa: str
+    dtypes: str
+    exception: str
+
+
+@dataclass(frozen=True)
 class ReferencePage:
     """Everything that a reference page says, section by section."""
 
@@ -129,6 +139,7 @@ class ReferencePage:
     dtype_columns: tuple[str, ...]
     classes: tuple[tuple[str, str, str], ...]
     kernels: tuple[KernelEntry, ...]
+    fast: tuple[FastEntry, ...]
     relations: tuple[tuple[str, str, str], ...]
     sources: tuple[tuple[str, Page | None], ...]
 
@@ -165,6 +176,7 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
             (group.name or "", group.when.text if group.when else "", group.summary or "") for group in op.classes
         ),
         kernels=tuple(_kernel(kernel) for kernel in kernels),
+        fast=tuple(_fast(op)),
         relations=_relations(op),
         sources=tuple((name, pages.get(name)) for name in cited_pages(op)),
     )
@@ -277,6 +289,13 @@ def _kernel(kernel: Kernel) -> KernelEntry:
     variant = kernel.variant
     group = variant.group_class.name or "" if variant.group_class else ""
     return KernelEntry(kernel.name, variant.dtype, ", ".join(variant.words), group, kernel.about)
+
+
+def _fast(op: Op) -> Iterator[FastEntry]:
+    for isa in ISAS:
+        dtypes = [row_name(op, row) for row in op.dtypes if isa.fast and isa.serves(op, row)]
+        if dtypes:
+            yield FastEntry(isa.name, ", ".join(dtypes), isa.exception)
 
 
 def _relations(op: Op) -> tuple[tuple[str, str, str], ...]:

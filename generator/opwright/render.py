@@ -174,8 +174,7 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
         "c/kernels.h.j2", lambda: {"head": head, "units": [unit(op) for op in ops]}
     )
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
-    isas = [isa.name for isa in ISAS]
-    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": isas})
+    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
     for op in ops:
         files |= _of_op(op, library)
     files["PROVENANCE.json"] = Output("", lambda: {"text": _json({op.function: wrapper.provenance(op) for op in ops})})

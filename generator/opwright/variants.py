@@ -17,12 +17,16 @@ from .model import GroupClass, Op
 
 @dataclass(frozen=True)
 class Isa:
-    """An instruction set: the CPU features it needs (in Linux's words), the flags of compilers, its dtype rows."""
+    """An instruction set: the CPU features it needs (in Linux's words), the flags of compilers, its dtype rows.
+
+    `exception` says where its hardware departs from the numerics that hold for all others.
+    """
 
     name: str
     needs: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    exception: str = ""
 
     @property
     def fast(self) -> bool:
@@ -50,7 +54,13 @@ ISAS = (
     Isa("portable"),
     Isa("avx2", _V3, ("-march=x86-64-v3",), _FAST),
     Isa("avx512", _V4, _V4_FLAGS, _FAST),
-    Isa("avx512_bf16", (*_V4, "avx512_bf16"), (*_V4_FLAGS, "-mavx512bf16"), ("bf16",)),
+    Isa(
+        "avx512_bf16",
+        (*_V4, "avx512_bf16"),
+        (*_V4_FLAGS, "-mavx512bf16"),
+        ("bf16",),
+        exception="denormal inputs and sums count as zero",
+    ),
 )
 PORTABLE = ISAS[0]
 

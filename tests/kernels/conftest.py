@@ -5,20 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import opwright_kernels
 import pytest
-from opwright_kernels import _isa, _operation
+from opwright_kernels import _isa, _operation, _scratch
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drops tests of a dtype on an instruction set that has no kernels for it: another one would serve the call."""
+    kernels = {(variant.isa, variant.dtype) for variant in opwright_kernels.variants()}
+
+    def exists(item: pytest.Item) -> bool:
+        values = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        isa, dtype = values.get("isa"), values.get("dtype")
+        return not isinstance(isa, _isa.Isa) or not isinstance(dtype, str) or (isa.name, dtype) in kernels
+
+    config.hook.pytest_deselected(items=[item for item in items if not exists(item)])
+    items[:] = filter(exists, items)
 
 
 @pytest.fixture(scope="module", params=_isa.ISAS, ids=lambda isa: isa.name)
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set in turn, chosen as a user chooses it."""
+    """Each instruction set in turn, chosen as a user chooses it; scratch memory holds NaN when a kernel gets it."""
     missing = request.param.needs - _isa.cpu_flags()
     if missing:
         pytest.skip(f"this CPU has no {', '.join(sorted(missing))}")
     before = os.environ.get("OPWRIGHT_ISA")
     os.environ["OPWRIGHT_ISA"] = request.param.name
     _operation.forget()
+    _scratch.POISON = 0xFF
     yield request.param.name
+    _scratch.POISON = None
     os.environ.pop("OPWRIGHT_ISA")
     if before is not None:
         os.environ["OPWRIGHT_ISA"] = before

@@ -82,12 +82,15 @@ def variants(*, fast: bool) -> list[str]:
     return sorted(variant.name for variant in ok.variants() if (variant.isa != "portable") == fast)
 
 
-def test_the_header_declares_the_variants_and_no_other_function() -> None:
+def test_the_header_declares_the_variants_and_no_other_function(tmp_path: Path) -> None:
     text = (PACKAGE / "include" / "opwright_kernels.h").read_text()
     declared = re.findall(r"^\w[\w ]*?(\w+)\($", text, re.MULTILINE)
     assert sorted(name for name in declared if not name.startswith("opwright_")) == variants(fast=False)
-    fast = re.findall(r"^opwright_\w+ (\w+);$", text, re.MULTILINE)
-    assert sorted(fast) == sorted(name + end for name in variants(fast=True) for end in ("", "_scratch"))
+    (tmp_path / "header.c").write_text("#include <opwright_kernels.h>\n")
+    compile_with("gcc", "-std=c11", "-E", "-P", tmp_path / "header.c", "-o", tmp_path / "header.i")
+    fast = re.findall(r"\bopwright_\w+ (\w+);", (tmp_path / "header.i").read_text())
+    named = {name + end for name in variants(fast=True) for end in ("", "_scratch")}
+    assert sorted(name for name in fast if name != "opwright_team_run") == sorted(named)
 
 
 def exported(objects: list[Path]) -> list[str]:

@@ -152,5 +152,16 @@ def test_every_function_and_its_page_say_what_it_takes(function: str):
         assert f"{name}:" in doc or f"{name} (optional):" in doc or f"`{name}`" in doc, name
         if name not in ("out", "threads"):
             assert f"| `{name}` |" in page, name
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
     for variant in opwright_kernels.variants(function):
-        assert f"| `{variant.name}` |" in page
+        if variant.isa == "portable":
+            assert f"| `{variant.name}` |" in page
+        else:
+            (row,) = [line for line in rows if line.startswith(f"| `{variant.isa}` |")]
+            assert variant.dtype in row.split("|")[2].replace(",", "").split()
+
+
+def test_the_package_stays_small():
+    sizes = {path: path.stat().st_size for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert max(sizes.values()) <= 200_000, max(sizes, key=lambda path: sizes[path])
+    assert sum(sizes.values()) <= 3_000_000

@@ -24,13 +24,15 @@ enum {
 typedef struct plan {
     solve s;
     int64_t channels;      // reduced, in units
+    int64_t together;      // groups that share a vector of lanes
+    int64_t groups, lanes; // with those taken as one
     int64_t vectors, wide; // vectors of output channels; vectors of a panel
     int64_t panels;
     bool copied;           // the input is copied to scratch
     bool own;              // a task packs its own weights
     bool in_place;         // weights are read where they are
     bool direct;           // tiles write to the output
-    bool sparse;           // only the rows of input that a single row of output needs are copied
+    int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     int64_t pixel;         // from a pixel to the next, in units
     int64_t rows, columns; // of a block, in q
     int64_t row_blocks, column_blocks, groups_of_panels;
@@ -44,13 +46,39 @@ INLINE int64_t panel_width(const plan *p, int64_t panel) {
     return left >= p->wide || left == 3 ? p->wide : left;
 }
 
+// How many groups fill a vector where one would leave lanes empty: their inputs have to fit one, too.
+static int64_t groups_together(const solve *s) {
+    const int64_t groups = LANES / s->lanes;
+    const bool fit = groups > 1 && LANES % s->lanes == 0 && s->problem->G % groups == 0 &&
+                     s->reduced % UNIT_CHANNELS == 0 && groups * (s->reduced / UNIT_CHANNELS) <= LANES;
+    return fit ? groups : 1;
+}
+
+// The rows of input that are copied of `span` rows.
+static void count_slots(plan *p, int64_t span) {
+    const axis *h = &p->s.axes[1];
+    p->divisor = 1;
+    if (h->out_step == 1) {
+        int64_t rest = p->rows == 1 ? 0 : h->in_step;
+        p->divisor = h->taps == 1 ? h->in_step : h->offset_step;
+        while (rest != 0) {
+            const int64_t next = p->divisor % rest;
+            p->divisor = rest, rest = next;
+        }
+    }
+    p->slots = ceil_div(span, p->divisor);
+}
+
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
     collapse(problem);
     *p = (plan){.s = solve_of(problem, backward)};
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
-    p->vectors = ceil_div(s->lanes, LANES);
+    p->together = groups_together(s);
+    p->groups = problem->G / p->together;
+    p->lanes = s->lanes * p->together;
+    p->vectors = ceil_div(p->lanes, LANES);
 
     const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
     p->wide = row_count <= 3 && p->vectors >= 4 ? 4 : p->vectors >= 2 ? 2 : 1;
@@ -63,10 +91,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const bool padded = low < 0 || high > w->in;
     const bool pixels_of_units = sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->in_c == 1 &&
                                  s->reduced % UNIT_CHANNELS == 0;
-    p->copied = padded || !pixels_of_units;
-    p->pixel = p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
+    p->copied = padded || !pixels_of_units || p->together > 1;
+    p->pixel = p->together > 1 ? p->channels * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
     // Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
-    if (p->copied && p->pixel * w->in_step * 4 % 2048 == 0)
+    if (p->copied && p->together == 1 && p->pixel * w->in_step * 4 % 2048 == 0)
         p->pixel += 16;
 
     // The largest block whose input fits, but blocks enough to share out.
@@ -87,34 +115,32 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->rows = height;
     for (;;) {
         span(h, backward, 0, p->rows, &low, &high);
-        p->sparse = p->rows == 1 && h->out_step == 1 && h->offset_step > 1;
-        p->slots = p->sparse ? h->taps : high - low;
+        count_slots(p, high - low);
         if (p->rows == 1 || p->slots * row_bytes <= ROWS_BYTES)
             break;
         p->rows = ceil_div(p->rows, 2);
     }
     p->column_blocks = ceil_div(row_count, p->columns);
-    const int64_t planes = problem->N * problem->G * d->out;
+    const int64_t planes = problem->N * p->groups * d->out;
     while (p->rows > 1 && planes * ceil_div(height, p->rows) * p->column_blocks < 8 && taps * s->reduced * s->lanes * 4 < 200 << 10)
         p->rows = ceil_div(p->rows, 2);
     span(h, backward, 0, p->rows, &low, &high);
-    p->sparse = p->rows == 1 && h->out_step == 1 && h->offset_step > 1;
-    p->slots = p->sparse ? h->taps : high - low;
+    count_slots(p, high - low);
     p->row_blocks = ceil_div(height, p->rows);
 
     p->own = pixels <= FEW_PIXELS;
-    p->in_place = p->own && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
-    p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && s->lanes % LANES == 0;
-    const int64_t blocks = p->own ? problem->G : planes * p->row_blocks * p->column_blocks;
+    p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
+    p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && p->lanes % LANES == 0;
+    const int64_t blocks = p->own ? p->groups : planes * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
     p->rows_bytes = p->copied ? rounded(d->taps * p->slots * p->slot_columns * p->pixel * 4) : 0;
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
     p->buffer_bytes = rounded(least(w->out, p->columns * w->out_step) * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
-    p->bias_bytes = rounded(problem->G * (p->panels * p->wide) * LANES * 4);
+    p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
-    p->weights_bytes = p->own ? 0 : rounded(problem->G * p->panel_units * p->panels * p->wide * 4);
+    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
 }
 
 static int64_t worker_bytes(const plan *p) {
@@ -164,6 +190,37 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
         for (int64_t x = 0; x < count; x += LANES)
             transpose(row + c * s->in_c + x * step, s->in_c, reduced - c, step, least(LANES, count - x),
                             to + x * pixel + c / UNIT_CHANNELS, pixel, channels);
+    }
+}
+
+// The same for groups that share a vector: a vector for each unit of channels, its lanes those of the lane's group.
+static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, unit *to) {
+    const solve *s = &p->s;
+    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    memset(to, 0, (size_t)(first * p->pixel) * sizeof *to);
+    memset(to + last * p->pixel, 0, (size_t)((count - last) * p->pixel) * sizeof *to);
+    ivec lane = {0};
+    for (int i = 0; i < LANES; i++)
+        lane[i] = (int32_t)(i / s->lanes * p->channels);
+    const int64_t every = p->together * p->channels; // units of a pixel
+    for (int64_t x = first; x < last; x += LANES) {
+        const int64_t pixels = least(LANES, last - x);
+        const elem *from = row + (low + x) * s->in_x[2];
+        vec v[LANES];
+        if (s->in_c == 1)
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = i < pixels ? channel_units(from + i * s->in_x[2], every * UNIT_CHANNELS) : (vec){0};
+        else {
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = i < every ? unit_line(from + i * UNIT_CHANNELS * s->in_c, s->in_c, UNIT_CHANNELS, s->in_x[2],
+                                             pixels)
+                                 : (vec){0};
+            vec_transpose(v);
+        }
+        unit *at = to + x * p->pixel;
+        UNROLL for (int64_t i = 0; i < LANES; i++)
+            for (int64_t c = 0; c < p->channels && i < pixels; c++)
+                vec_store((float *)(void *)(at + i * p->pixel + c * LANES), vec_pick(v[i], lane + (int32_t)c));
     }
 }
 
@@ -243,12 +300,37 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
     }
 }
 
+// Weights of groups that share a vector, as `[position of the tap][channel][lane]`. They are few.
+static void pack_groups(const plan *p, const elem *from, const int64_t *positions, unit *to) {
+    const solve *s = &p->s;
+    const opwright_problem *problem = s->problem;
+    const int64_t *k = problem->taps;
+    for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++)
+        for (int64_t lane = 0; lane < LANES; lane++) {
+            const elem *at = from + lane / s->lanes * problem->w_g + lane % s->lanes * s->w_lane +
+                             t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
+                             t % k[2] * problem->w_k[2];
+            for (int64_t c = 0; c < p->channels; c++, at += UNIT_CHANNELS * s->w_reduced) {
+                unit *place = to + (positions[t] + c) * LANES + lane;
+#if OPWRIGHT_PAIRS
+                *place = (uint32_t)at[0] | (uint32_t)at[s->w_reduced] << 16;
+#else
+                *place = elem_get(at);
+#endif
+            }
+        }
+}
+
 // Weights of one panel: `units` of `width` vectors for each packed tap and channel, lanes past the last one zero.
 static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
     const plan *p = &c->p;
     const solve *s = &p->s;
     const int64_t width = panel_width(p, panel) * LANES, first = panel * p->wide * LANES;
-    const elem *from = c->weights + group * s->problem->w_g + first * s->w_lane;
+    const elem *from = c->weights + group * p->together * s->problem->w_g + first * s->w_lane;
+    if (p->together > 1) {
+        pack_groups(p, from, c->positions, to);
+        return;
+    }
     pack_weights(s, c->positions, from, least(width, s->lanes - first), to, width);
 }
 
@@ -283,7 +365,7 @@ static void place_input(block *b, bool copy) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
-    const elem *image = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c;
+    const elem *image = b->c->in + b->n * s->in_n + b->group * p->together * s->reduced * s->in_c;
     const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
     if (!p->copied) {
         // A run's plane is counted from the first tap's, which may lie outside.
@@ -297,7 +379,7 @@ static void place_input(block *b, bool copy) {
     int64_t high_row, high_column;
     span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
     span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
-    b->row_divisor = p->sparse ? h->offset_step : 1;
+    b->row_divisor = p->divisor;
     b->row_step = p->slot_columns * p->pixel;
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
@@ -307,7 +389,11 @@ static void place_input(block *b, bool copy) {
             if ((row - b->low_row) % b->row_divisor != 0)
                 continue;
             unit *to = b->rows + t * b->plane_step + (row - b->low_row) / b->row_divisor * b->row_step;
-            copy_row(s, plane + row * s->in_x[1], b->low_column, high_column - b->low_column, to, p->pixel);
+            const elem *from = plane + row * s->in_x[1];
+            if (p->together > 1)
+                copy_row_of_groups(p, from, b->low_column, high_column - b->low_column, to);
+            else
+                copy_row(s, from, b->low_column, high_column - b->low_column, to, p->pixel);
         }
     }
 }
@@ -322,7 +408,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     int64_t row_first, row_last, count = 0;
     reach(h, rows, row_q, &row_first, &row_last);
     const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
-    const bool merged = p->pixel == p->channels && w->offset_step == 1 &&
+    const bool merged = (p->pixel == p->channels || p->together > 1) && w->offset_step == 1 &&
                         (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step);
     const int64_t length = merged ? last - first : 1;
     if (first == last)
@@ -350,16 +436,18 @@ typedef struct stretch {
     int64_t step;     // from a pixel to the next
     float *out;       // of q = 0
     int64_t width;
+    bool together;    // groups share a vector
 } stretch;
 
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
-    const int64_t limit = s->step * 4 % 4096 == 0 ? least(most_rows(s->width), 9) : most_rows(s->width);
+    const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
+    const int64_t limit = s->step * 4 % 4096 == 0 ? least(room, 9) : room;
     const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = count / tiles + (t < longer);
         o.scalars = s->base + q * s->step;
         o.out = s->out + q * o.out_row;
-        TILE_TABLE[s->width][rows](&o);
+        (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
         q += rows;
     }
 }
@@ -393,7 +481,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     o.runs = b->runs;
     o.scalar_row = w->in_step * p->pixel;
     o.out_row = w->out_step * pixel_out;
-    const stretch s = {b->base + (columns->offset - b->low_column) * p->pixel, o.scalar_row, row_out, width};
+    const stretch s = {b->base + (columns->offset - b->low_column) * p->pixel, o.scalar_row, row_out, width, p->together > 1};
     if (w->offset_step >= CLIPPED * w->in_step) {
         // Far dilated: neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
@@ -454,11 +542,11 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const solve *s = &p->s;
     const axis *h = &s->axes[1], *w = &s->axes[2];
     const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
-    const int64_t lanes = least(width * LANES, s->lanes - first);
+    const int64_t lanes = least(width * LANES, p->lanes - first);
     operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES};
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
-    elem *image = c->out + b->n * s->out_n + (b->group * s->lanes + first) * s->out_c + b->plane * s->out_x[0];
+    elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
     for (int64_t q = b->row0; q < b->row1; q++)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
             const phase rows = phase_of(h, r, s->backward);
@@ -508,7 +596,7 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     task /= p->column_blocks;
     const int64_t row_block = task % p->row_blocks;
     task /= p->row_blocks;
-    const int64_t planes = p->s.axes[0].out, G = p->s.problem->G;
+    const int64_t planes = p->s.axes[0].out, G = p->groups;
     place_block(&b, task / planes / G, task / planes % G, task % planes, row_block, column_block);
     place_input(&b, true);
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
@@ -542,6 +630,11 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     }
 }
 
+bool over_channels_fills(const opwright_problem *problem, bool backward) {
+    const solve s = solve_of(problem, backward);
+    return groups_together(&s) > 1;
+}
+
 int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
     opwright_problem own = *problem;
     plan p;
@@ -561,17 +654,17 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.workers = (char *)c.packed + p->weights_bytes;
     list_positions(&p->s, p->channels, c.positions);
     const int64_t padded = p->panels * p->wide * LANES;
-    for (int64_t g = 0; g < own.G; g++)
+    for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
-            const int64_t count = most(0, least(LANES, p->s.lanes - l));
-            const vec v = bias && count > 0 ? elem_load_part(bias + g * p->s.lanes + l, count) : (vec){0};
+            const int64_t count = most(0, least(LANES, p->lanes - l));
+            const vec v = bias && count > 0 ? elem_load_part(bias + g * p->lanes + l, count) : (vec){0};
             vec_store(c.biases + g * padded + l, v);
         }
     if (p->own) {
-        opwright_run(team, own_task, &c, own.G * p->groups_of_panels);
+        opwright_run(team, own_task, &c, p->groups * p->groups_of_panels);
         return;
     }
-    opwright_run(team, pack_task, &c, own.G * p->panels);
+    opwright_run(team, pack_task, &c, p->groups * p->panels);
     opwright_run(team, shared_task, &c,
-                 own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->groups_of_panels);
+                 own.N * p->groups * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->groups_of_panels);
 }

@@ -1,4 +1,5 @@
-// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in engine.c.
+// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in
+// solve_data.c and solve_weights.c: a library takes the one that it needs, and the ways of that one.
 
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
@@ -8,15 +9,30 @@
 #include "problem.h"
 
 #define over_channels OPWRIGHT_NAME(over_channels)
+#define over_channels_fills OPWRIGHT_NAME(over_channels_fills)
 #define over_channels_scratch OPWRIGHT_NAME(over_channels_scratch)
 #define over_columns OPWRIGHT_NAME(over_columns)
 #define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
 #define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
+#define plain OPWRIGHT_NAME(plain)
+#define plain_fits OPWRIGHT_NAME(plain_fits)
+
+// Which of the three tensors of a problem is found.
+typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
+
+// Any solve, slowly and without scratch, for problems that are empty or nearly all padding. `first` is big, for x small;
+// `second` the weights, for w small.
+bool plain_fits(const opwright_problem *problem);
+void plain(const opwright_problem *problem, opwright_solve solve, const elem *first, const elem *second,
+           const elem *bias, elem *out, const opwright_team *team);
 
 // y, or with `backward` x, over channel lanes.
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                    const elem *bias, elem *out, const opwright_team *team, void *scratch);
 int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers);
+
+// Whether groups of few channels fill its vectors together.
+bool over_channels_fills(const opwright_problem *problem, bool backward);
 
 // The same over width lanes, for outputs of few channels and for products in a layout with contiguous columns.
 bool over_columns_fits(const opwright_problem *problem, bool backward);
@@ -28,5 +44,17 @@ int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int
 void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
+
+// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next.
+INLINE opwright_problem tamed(const opwright_problem *problem) {
+    opwright_problem p = *problem;
+    for (int i = 0; i < 3; i++) {
+        if (p.small[i] == 1)
+            p.stride[i] = 1;
+        if (p.taps[i] == 1)
+            p.dilation[i] = 1;
+    }
+    return p;
+}
 
 #endif

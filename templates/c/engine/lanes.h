@@ -55,9 +55,9 @@ INLINE vec vec_splat(float x) { return x - (vec){0}; }
 
 // The first n of LANES floats, the others 0; nothing past them is read.
 INLINE vec vec_load_part(const float *p, int64_t n) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) // which sees no masked loads
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
     return (vec)_mm256_maskload_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n));
 #else
     vec v = {0};
@@ -67,9 +67,9 @@ INLINE vec vec_load_part(const float *p, int64_t n) {
 }
 
 INLINE void vec_store_part(float *p, vec v, int64_t n) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
     _mm256_maskstore_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)v);
 #else
     memcpy(p, &v, 4 * (size_t)n);

@@ -3,23 +3,26 @@
 //     W[g,a,b,k] = sum over n, o of small[n, g*A + a, o] * big[n, g*B + b, o*stride + k*dilation - pad].
 //
 // Loops, outermost first:
-//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the pixels
-//     block    a box of output pixels whose operands fit L2. Both are copied once per block: big to rows with its
-//              width zero-padded, [channel block][n][depth][height][phase][position][channel], small to panels
-//              [lane block][n][depth][height][phase][pixel][lane]
-//     lanes    1 to 4 vectors of small's channels
+//     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the blocks
+//     block    a box of output pixels whose operands fit L2
+//     lanes    1 to 4 vectors of small's channels, packed to a panel: [n][depth][height][phase][output][lane].
+//              f32 whose channels are neighbours and that meets no padding stays where it is
 //     tap row  (kd, kh): the pixels whose input row exists form runs; padding in depth and height costs nothing
-//     tile     MR neighbouring floats of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
+//     tile     MR neighbouring words of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
 //              while every run of the block is walked once
-// With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it the taps of
-// an output are neighbours again.
+// Big is copied once per block to rows with their width zero-padded: [channel block][n][depth][height][phase][position]
+// [channel]. With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it
+// the taps of an output are neighbours again. Words are floats or, with OPWRIGHT_PAIRS, two neighbouring outputs'
+// bf16.
+//
+// Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
+// vector of lanes: big's channels are spread over its lanes, and rows hold vectors.
 //
 // A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
 // are walked one by one where their input exists.
 //
-// Which sums are formed depends on the problem only: no result depends on the number of workers. Chunks are summed in
-// their order.
-
+// Which terms are added up in which order depends on the problem only; the number of workers decides merely which tiles
+// go together in a task. Chunks have a dw of their own each and are summed in their order.
 #include "engine.h"
 #include "weights_tiles.h"
 
@@ -41,13 +44,15 @@ typedef struct plan {
     int64_t phases, positions;     // of the last axis: see pack_rows
     int64_t odd;                   // positions that follow a phase for the half pair at its end
     int64_t box[4], boxes[4], blocks;
+    int64_t first_small;           // of its elements: outputs that no tap reaches are left out
     int64_t depth, height;         // input planes and rows of a box
     int64_t pixels;                // of a box, in the panel
     int64_t vectors, together;     // ceil(A / LANES), and how many of them go together
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
-    int64_t merged, wide;          // groups in a vector of lanes; floats of a channel in the rows: LANES where they are > 1
+    int64_t merged;                // groups in a vector of lanes
+    int64_t wide;                  // floats of a channel in the rows: LANES where groups are merged, else 1
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
     bool lines;                    // phases are copied from whole lines
@@ -77,7 +82,23 @@ static bool folds(const opwright_problem *p) {
     for (int i = 1; i < 3; i++)
         if (p->taps[i] != 1 || p->stride[i] != 1 || p->pad[i] != 0 || p->small[i] != p->big[i])
             return false;
-    return (p->small[1] == 1 || (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]));
+    return p->small[1] == 1 ||
+           (p->small_x[1] == p->small_x[2] * p->small[2] && p->big_x[1] == p->big_x[2] * p->big[2]);
+}
+
+// The same problem without the outputs that no tap reaches: steps may be huge, and scratch must not be.
+static opwright_problem trimmed(opwright_problem p, int64_t *first_small) {
+    *first_small = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t low = most(0, up_div(p.pad[i] - (p.taps[i] - 1) * p.dilation[i], p.stride[i]));
+        const int64_t end = least(p.small[i], floor_div(p.big[i] - 1 + p.pad[i], p.stride[i]) + 1);
+        p.small[i] = most(0, end - low);
+        if (p.small[i] == 0)
+            continue;
+        p.pad[i] -= low * p.stride[i];
+        *first_small += low * p.small_x[i];
+    }
+    return p;
 }
 
 // The same problem, its axes merged where no tap tells them apart.
@@ -105,14 +126,15 @@ static bool unpadded(const opwright_problem *p) {
            (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
 }
 
-// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that rows
-// hold vectors in place of scalars.
+// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that
+// rows hold vectors in place of scalars.
 static bool merges(const opwright_problem *p) {
     return p->G > 1 && p->A < LANES && LANES % p->A == 0 && p->G % (LANES / p->A) == 0 && p->B <= p->A;
 }
 
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.p = folded(*problem), .merged = 1, .wide = 1};
+    plan l = {.merged = 1, .wide = 1};
+    l.p = folded(trimmed(*problem, &l.first_small));
     if (merges(problem)) {
         l.merged = LANES / problem->A, l.wide = LANES;
         l.p.G /= l.merged, l.p.A = LANES;
@@ -177,6 +199,8 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
+    l.depth = least(l.depth, ceil_div(p->big[0], l.unit[0]));
+    l.height = least(l.height, ceil_div(p->big[1], l.unit[1]));
     l.phases = least(l.phases, l.box[3]);
     if (OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2))
         l.odd = p->taps[2];
@@ -195,8 +219,10 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
     l.lines = l.phases > 1 && (p->big_c != 1 || p->small_c != 1);
     if (l.lines || l.merged > 1) {
-        const int64_t reach = (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
-        l.floats[3] = round_up(most(reach * least(CHANNELS, l.b_part) * l.merged, l.box[3] * l.together * LANES) + LANES, 16);
+        const int64_t reach =
+            least(p->big[2], (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
+        const int64_t in = reach * least(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.together * LANES;
+        l.floats[3] = round_up(most(in, line) + LANES, 16);
     }
     return l;
 }
@@ -388,7 +414,7 @@ static void locate(place *o, int64_t block) {
 // The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
 INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
     const opwright_problem *p = &o->l->p;
-    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->taps[2] == 1 ? p->stride[2] : p->dilation[2];
+    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->dilation[2];
     const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
     *positions = (outputs - 1) * o->l->step[2] + p->taps[2];
     *first = least(*positions, most(0, up_div(-begin, unit)));
@@ -404,6 +430,13 @@ static bool pads(const place *o) {
             return true;
     }
     return false;
+}
+
+// The input planes (axis 0) or rows (axis 1) of a block, in steps of unit from the first output's first tap: the first
+// that exists.
+INLINE int64_t first_inside(const place *o, int axis) {
+    const opwright_problem *p = &o->l->p;
+    return most(0, up_div(p->pad[axis] - o->at[axis + 1] * p->stride[axis], o->l->unit[axis]));
 }
 
 // A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
@@ -441,27 +474,28 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
     const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
     const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t d0 = first_inside(o, 0), h0 = first_inside(o, 1);
     const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
     const int64_t beyond = least(
         p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b), width = channels * l->wide;
         for (int64_t n = 0; n < o->size[0]; n++)
-            for (int64_t d = 0; d < deep; d++) {
+            for (int64_t d = d0; d < deep; d++) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
-                if (id < 0 || id >= p->big[0])
-                    continue;
-                for (int64_t h = 0; h < high; h++) {
+                if (id >= p->big[0])
+                    break;
+                for (int64_t h = h0; h < high; h++) {
                     const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
-                    if (ih < 0 || ih >= p->big[1])
-                        continue;
+                    if (ih >= p->big[1])
+                        break;
                     const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
                                        ih * p->big_x[1];
                     if ((l->lines || l->merged > 1) && low < beyond)
                         pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
                              beyond - low, channels * l->merged, channels * l->merged);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
-                        const int64_t place = ((n * l->depth + d) * l->height + h) * l->phases + r;
+                        const int64_t place = ((n * l->depth + d - d0) * l->height + h - h0) * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * width;
                         int64_t first, end, positions;
                         row_inside(o, r, &first, &end, &positions);
@@ -507,7 +541,8 @@ static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *p
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                     if (l->lines) {
                         if (r == 0)
-                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels, lanes);
+                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels,
+                                            lanes);
                         gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
                         clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
                         at += panel_pixels(o, outputs);
@@ -558,8 +593,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t id = (o->at[1] + od) * p->stride[0] + kd * p->dilation[0] - p->pad[0];
                 const int64_t ih = (o->at[2] + oh) * p->stride[1] + kh * p->dilation[1] - p->pad[1];
                 const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
-                const int64_t d = od * l->step[0] + kd * p->dilation[0] / l->unit[0];
-                const int64_t h = oh * l->step[1] + kh * p->dilation[1] / l->unit[1];
+                const int64_t d = od * l->step[0] + kd * (p->dilation[0] / l->unit[0]) - first_inside(o, 0);
+                const int64_t h = oh * l->step[1] + kh * (p->dilation[1] / l->unit[1]) - first_inside(o, 1);
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                     const int64_t row = (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
@@ -802,7 +837,8 @@ typedef struct call {
 } call;
 
 static int64_t worker_bytes(const plan *l) {
-    return round_up(4 * (l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3]) + (int64_t)sizeof(run) * l->runs, 64);
+    const int64_t floats = l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3];
+    return round_up(4 * floats + (int64_t)sizeof(run) * l->runs, 64);
 }
 
 static place task_place(const call *c, int64_t tile_, int64_t *group) {
@@ -814,7 +850,7 @@ static place task_place(const call *c, int64_t tile_, int64_t *group) {
     o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
     o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
     o.big = c->big + *group * l->merged * p->B * p->big_c;
-    o.small = c->small + *group * p->A * p->small_c;
+    o.small = c->small + l->first_small + *group * p->A * p->small_c;
     return o;
 }
 
@@ -879,12 +915,13 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     }
     for (int64_t v = o.a0, together; v < o.a1; v += together) {
         together = least(l->together, o.a1 - v);
-        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0), c->weights + group * l->merged * l->p.w_g);
+        finish(&o, v, together, dw + (v - o.a0) * LANES * taps * (o.b1 - o.b0),
+               c->weights + group * l->merged * l->p.w_g);
     }
 }
 
-// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order of
-// taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order
+// of taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
 static bool swaps(const opwright_problem *p) {
     if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
         return false;

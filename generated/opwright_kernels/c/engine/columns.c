@@ -53,7 +53,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     int64_t low, high;
     span(w, backward, 0, row_count, &low, &high);
     p->copied = low < 0 || high > w->in || sizeof(elem) != sizeof(unit) || s->in_x[2] != 1 || w->in_step != 1 ||
-                row_count < LANES || s->in_c * 4 % 2048 == 0;
+                s->in_c * 4 % 2048 == 0;
     p->columns = least(row_count, BLOCK_VECTORS * LANES);
     for (;;) {
         span(w, backward, 0, p->columns, &low, &high);
@@ -65,10 +65,15 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
             break;
         p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
     }
+    // Blocks of even width, rather than a narrow one at the end.
+    p->column_blocks = ceil_div(row_count, p->columns);
+    p->columns = least(p->columns, ceil_div(ceil_div(row_count, p->column_blocks), LANES) * LANES);
+    p->column_blocks = ceil_div(row_count, p->columns);
+    // In place, a vector ends with the row: the shortest phase must have one in every block.
+    p->copied |= w->out / w->out_step - (p->column_blocks - 1) * p->columns < LANES;
     p->channel_step = p->copied ? p->part_step * w->in_step : s->in_c;
     const int64_t row_bytes = d->taps * p->channels * p->part_step * w->in_step * 4;
     p->rows = height;
-    p->column_blocks = ceil_div(row_count, p->columns);
     const int64_t planes = problem->N * problem->G * d->out * p->column_blocks;
     for (;;) {
         span(h, backward, 0, p->rows, &low, &high);
@@ -193,17 +198,6 @@ typedef struct block {
     float *buffer;
     unit *rows;
 } block;
-
-// The units of neighbouring channels of one pixel.
-INLINE vec channel_units(const elem *p, int64_t channels) {
-#if OPWRIGHT_PAIRS
-    vec v = {0};
-    memcpy(&v, p, 2 * (size_t)channels);
-    return v;
-#else
-    return load_line(p, 1, channels);
-#endif
-}
 
 // Pixels [low, low + count) of a row of input as a line for each unit of channels, `line` units apart, zeros beyond
 // the row's ends.
@@ -452,7 +446,7 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     const solve *s = &p.s;
     const bool product = own.taps[0] * own.taps[1] * own.taps[2] == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
                          s->axes[2].in_step == 1 && s->axes[2].out_step == 1 && s->axes[2].out >= LANES;
-    return product || s->lanes < LANES;
+    return product || (s->lanes < LANES && !over_channels_fills(problem, backward));
 }
 
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers) {

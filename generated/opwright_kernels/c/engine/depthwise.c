@@ -738,7 +738,8 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                         tap *t = &list[count++];
                         t->row = h.at + j * h.at_step, t->column = w.at + k * w.at_step;
                         t->offset = i * c->plane + (t->row - c->low[0]) * c->row + place(s, c, t->column);
-                        t->w = weights[((d->k + i * d->k_step) * K[1] + h.k + j * h.k_step) * K[2] + w.k + k * w.k_step];
+                        t->w = weights[((d->k + i * d->k_step) * K[1] + h.k + j * h.k_step) * K[2] + w.k +
+                                       k * w.k_step];
                     }
             ends[phase] = count;
         }
@@ -812,7 +813,8 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
         last = u, planes = d.count;
         if (p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
             // Memory is slower than so few products: 3.3 instead of 3.8 ms for 16 images of 32x112x112.
-            const int64_t first = u.q_row * s->out_step[1], rows = least(b->q[0] * s->out_step[1], s->out_size[1] - first);
+            const int64_t first = u.q_row * s->out_step[1];
+            const int64_t rows = least(b->q[0] * s->out_step[1], s->out_size[1] - first);
             prefetch(c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0] + first * s->out_x[1],
                      rows * s->out_x[1], 1);
             if (u.g + 1 < p->G && b->units == 1)
@@ -972,6 +974,11 @@ static void width_w_task(const void *context, int64_t task, int64_t worker) {
             fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column,
                        same_place(&u, &last) && d.count <= planes, rows);
             last = u, planes = d.count;
+            // 3.5 instead of 5.0 ms for 16 images of 32x112x112.
+            if (p->N * p->big_n > FAR && n + 1 < p->N && b->units == 1) {
+                prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, p->big_c, 0);
+                prefetch(dy + p->small_n, p->small_c, 0);
+            }
             width_w_unit(s, b, rows, &d, dy, u, false, part);
             // A zero beside the input times Inf or NaN: again, without the zeros.
             bool finite = true;
@@ -1281,6 +1288,10 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
     for (int64_t n = chunk * c->rows; n < least(p->N, (chunk + 1) * c->rows); n++) {
         interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, channels, volume(p->big), big);
         interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, channels, volume(p->small), small);
+        if (p->N * p->big_n > FAR && n + 1 < p->N) {
+            prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, channels * volume(p->big), 0);
+            prefetch(c->small + (n + 1) * p->small_n + g * p->small_c, channels * volume(p->small), 0);
+        }
         w_rows(&q, big, small, LANES, 0, in_image, sums);
     }
 }

@@ -190,6 +190,17 @@ INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int6
     return even;
 }
 
+// The units of neighbouring channels of one pixel.
+INLINE vec channel_units(const elem *p, int64_t channels) {
+#if OPWRIGHT_PAIRS
+    vec v = {0};
+    memcpy(&v, p, 2 * (size_t)channels);
+    return v;
+#else
+    return load_line(p, 1, channels);
+#endif
+}
+
 INLINE void units_store_part(unit *p, vec v, int64_t count) { vec_store_part((float *)(void *)p, v, count); }
 
 // A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with weights

@@ -1,14 +1,41 @@
 // Runs kernels on calls from a file, for test_sanitizers.py. Every array has its exact size, so that the sanitizers see
 // any access beside it; outputs are filled with 0xA5 first, so that a cell that no kernel writes shows.
 //
+// Scratch memory has its exact size, too, and holds 0xFF, which is a NaN of every dtype. Workers of a team take turns,
+// the last one first.
+//
 // argv[1] holds calls, argv[2] takes the outputs. A call is seven numbers: which kernel, how many parts, the bytes of
 // the sizes, of three inputs (-1: NULL) and of the output; then the sizes and the inputs.
-// The text above this file defines `run`, which names the kernels.
+// The text below this file defines `run`, which names the kernels: it
+// computes part `part` of `parts`, or with a team of `parts` workers everything at once.
 
+#define _POSIX_C_SOURCE 200112L
+#include <opwright_kernels.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TEAM(parts) ((parts) == 1 ? NULL : &(opwright_team){backwards, (parts)})
+
+static void run(int64_t kernel, void **blocks, int64_t part, int64_t parts);
+
+static inline void backwards(void (*work)(void *context, int64_t worker), void *context, int64_t workers)
+{
+    while (workers-- > 0) {
+        work(context, workers);
+    }
+}
+
+static inline void *scratch_of(int64_t bytes)
+{
+    void *block = NULL;
+    if (posix_memalign(&block, 64, (size_t)bytes) != 0) {
+        exit(3);
+    }
+    memset(block, 0xFF, (size_t)bytes);
+    return block;
+}
 
 static void *take(FILE *calls, int64_t bytes)
 {

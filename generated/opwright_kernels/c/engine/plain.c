@@ -1,0 +1,107 @@
+// Every solve as a plain loop over the cells of its output, for problems that the other ways need not know: empty
+// tensors, and strides, dilations and pads beside which the tensors are small.
+//
+// Cells (g, p, q, x) are summed over (c, r). Along an axis x, r and the index t of the first factor are joined by the
+// relation: for y and w, t is the one of big; for x, the one of small.
+
+#include "engine.h"
+
+typedef struct nest {
+    opwright_solve solve;
+    const opwright_problem *problem;
+    int64_t P, Q, C;
+    const int64_t *cells, *terms, *inside; // extents of x, r and t
+    const elem *first, *second, *bias;
+    elem *out;
+    int64_t first_g, first_p, first_q, first_c, second_g, second_p, second_q, second_c, out_g, out_p, out_q;
+    const int64_t *first_x, *second_x, *out_x;
+} nest;
+
+// The t that belongs to x and r along an axis, -1 where there is none.
+static int64_t partner(const nest *n, int axis, int64_t x, int64_t r) {
+    const opwright_problem *p = n->problem;
+    const int64_t stride = p->stride[axis], dilation = p->dilation[axis], pad = p->pad[axis];
+    int64_t t;
+    if (n->solve == OPWRIGHT_X) {
+        const int64_t ahead = x + pad - r * dilation;
+        t = ahead >= 0 && ahead % stride == 0 ? ahead / stride : -1;
+    } else {
+        const int64_t o = n->solve == OPWRIGHT_Y ? x : r, k = n->solve == OPWRIGHT_Y ? r : x;
+        t = o * stride + k * dilation - pad;
+    }
+    return t >= 0 && t < n->inside[axis] ? t : -1;
+}
+
+static float sum(const nest *n, const elem *first, const elem *second, const int64_t x[3]) {
+    float total = 0;
+    for (int64_t r0 = 0; r0 < n->terms[0]; r0++) {
+        const int64_t t0 = partner(n, 0, x[0], r0);
+        for (int64_t r1 = 0; t0 >= 0 && r1 < n->terms[1]; r1++) {
+            const int64_t t1 = partner(n, 1, x[1], r1);
+            for (int64_t r2 = 0; t1 >= 0 && r2 < n->terms[2]; r2++) {
+                const int64_t t2 = partner(n, 2, x[2], r2);
+                if (t2 < 0)
+                    continue;
+                const elem *a = first + t0 * n->first_x[0] + t1 * n->first_x[1] + t2 * n->first_x[2];
+                const elem *b = second + r0 * n->second_x[0] + r1 * n->second_x[1] + r2 * n->second_x[2];
+                for (int64_t c = 0; c < n->C; c++)
+                    total += elem_get(a + c * n->first_c) * elem_get(b + c * n->second_c);
+            }
+        }
+    }
+    return total;
+}
+
+static void task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const nest *n = context;
+    const int64_t q = task % n->Q, p = task / n->Q % n->P, g = task / n->Q / n->P;
+    const elem *first = n->first + g * n->first_g + p * n->first_p + q * n->first_q;
+    const elem *second = n->second + g * n->second_g + p * n->second_p + q * n->second_q;
+    elem *out = n->out + g * n->out_g + p * n->out_p + q * n->out_q;
+    const float bias = n->bias ? elem_get(n->bias + g * n->Q + q) : 0;
+    int64_t x[3];
+    for (x[0] = 0; x[0] < n->cells[0]; x[0]++)
+        for (x[1] = 0; x[1] < n->cells[1]; x[1]++)
+            for (x[2] = 0; x[2] < n->cells[2]; x[2]++)
+                elem_put(out + x[0] * n->out_x[0] + x[1] * n->out_x[1] + x[2] * n->out_x[2],
+                         sum(n, first, second, x) + bias);
+}
+
+static bool has_none(const int64_t extents[3]) { return extents[0] == 0 || extents[1] == 0 || extents[2] == 0; }
+
+bool plain_fits(const opwright_problem *p) {
+    if (p->N == 0 || p->A == 0 || p->B == 0 || has_none(p->small) || has_none(p->big) || has_none(p->taps))
+        return true;
+    for (int i = 0; i < 3; i++) {
+        const int64_t reach = (p->small[i] - 1) * p->stride[i] + (p->taps[i] - 1) * p->dilation[i];
+        if (reach / 4 > p->big[i] + 256)
+            return true;
+    }
+    return false;
+}
+
+void plain(const opwright_problem *p, opwright_solve solve, const elem *first, const elem *second, const elem *bias,
+           elem *out, const opwright_team *team) {
+    nest n = {.solve = solve, .problem = p, .first = first, .second = second, .bias = bias, .out = out};
+    const bool w = solve == OPWRIGHT_W, x = solve == OPWRIGHT_X;
+    n.cells = w ? p->taps : x ? p->big : p->small;
+    n.terms = w ? p->small : p->taps;
+    n.inside = x ? p->small : p->big;
+    n.first_g = x ? p->A * p->small_c : p->B * p->big_c;
+    n.first_x = x ? p->small_x : p->big_x;
+    if (w) {
+        n.P = p->A, n.Q = p->B, n.C = p->N;
+        n.first_q = p->big_c, n.first_c = p->big_n;
+        n.second_g = p->A * p->small_c, n.second_p = p->small_c, n.second_c = p->small_n, n.second_x = p->small_x;
+        n.out_g = p->w_g, n.out_p = p->w_a, n.out_q = p->w_b, n.out_x = p->w_k;
+    } else {
+        n.P = p->N, n.Q = x ? p->B : p->A, n.C = x ? p->A : p->B;
+        n.first_p = x ? p->small_n : p->big_n, n.first_c = x ? p->small_c : p->big_c;
+        n.second_g = p->w_g, n.second_q = x ? p->w_b : p->w_a, n.second_c = x ? p->w_a : p->w_b, n.second_x = p->w_k;
+        n.out_p = x ? p->big_n : p->small_n, n.out_q = x ? p->big_c : p->small_c, n.out_x = x ? p->big_x : p->small_x;
+        n.out_g = n.Q * n.out_q;
+    }
+    if (!has_none(n.cells))
+        opwright_run(team, task, &n, p->G * n.P * n.Q);
+}

@@ -1,0 +1,88 @@
+"""Kernels without Python: a C program that runs them on calls from a file, for whatever compiler and machine.
+
+In: calls, and what the program is compiled for. Out: what its kernels make of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import opwright_kernels as ok
+from opwright_kernels import _isa, _operation
+
+from . import rulings
+from .call import Call
+from .calls import describe
+from .compilers import compile_with, engine_names
+from .generated import PACKAGE, function, same
+from .rulings import OPERATIONS
+
+
+def build(program: Path, isa: str, dtype: str, compiler: str, flags: Sequence[str]) -> None:
+    """The driver and all kernels of one instruction set and dtype, all but the pool of threads."""
+    source = program.with_name("driver.c")
+    source.write_text(_driver(isa, dtype))
+    folder, fast = PACKAGE / "c", isa != "portable"
+    kernels = [(folder / "entries" if fast else folder) / f"{function(op)}_{dtype}.c" for op in OPERATIONS]
+    if fast:
+        kernels += [path for path in sorted((folder / "engine").glob("*.c")) if path.name != "team.c"]
+    names = engine_names(isa, dtype)
+    compile_with(compiler, "-std=gnu11", *flags, *names, source, *kernels, "-lm", "-o", program)
+
+
+def isa_flags(isa: str) -> tuple[str, ...]:
+    """The compiler flags of an instruction set."""
+    return next(row.flags for row in _isa.ISAS if row.name == isa)
+
+
+def _kernels(isa: str, dtype: str) -> list[ok.VariantInfo]:
+    return [variant for variant in ok.variants() if (variant.isa, variant.dtype) == (isa, dtype)]
+
+
+def _driver(isa: str, dtype: str) -> str:
+    """The driver for the kernels of one instruction set and dtype."""
+    cases = []
+    for number, variant in enumerate(_kernels(isa, dtype)):
+        tensors = sum(role != "shape" for role in OPERATIONS[variant.op].roles)
+        arguments = "".join(f"blocks[{1 + tensor}], " for tensor in range(tensors)) + "blocks[4], blocks[0]"
+        if isa == "portable":
+            cases.append(f"    case {number}: {variant.name}({arguments}, part, parts); break;\n")
+        else:
+            scratch = f"scratch = scratch_of({variant.name}_scratch(blocks[0], parts))"
+            call = f"if (part == 0) {variant.name}({arguments}, TEAM(parts), {scratch})"
+            cases.append(f"    case {number}: {call}; break;\n")
+    driver = Path(__file__).with_name("kernel_driver.c").read_text()
+    head = "static void run(int64_t kernel, void **blocks, int64_t part, int64_t parts)"
+    body = f"    void *scratch = NULL;\n    switch (kernel) {{\n{''.join(cases)}    }}\n    free(scratch);"
+    return f"{driver}\n{head}\n{{\n{body}\n}}\n"
+
+
+def packed(call: Call, isa: str, parts: int) -> tuple[bytes, np.ndarray]:
+    """A call as the driver reads it, and an array for its answer."""
+    operation = _operation.named(ok._OPERATIONS, call.op)
+    inputs, attributes = _operation.bound(operation, call.inputs, call.attributes)
+    resolution = operation.resolve(*inputs, *attributes)
+    plan = operation.plan(resolution)
+    sizes = bytes(plan.ffi.buffer(plan.sizes))
+    arrays = [array for array, info in zip(inputs, operation.inputs, strict=True) if not info.states_shape]
+    arrays += [None] * (3 - len(arrays))
+    answer = np.empty(resolution.shape, plan.dtype)
+    label = operation.rows[resolution.row][0]
+    kernels = [variant.name for variant in _kernels(isa, label)]
+    number = kernels.index(operation.kernel_name(resolution, isa))
+    lengths = [-1 if array is None else array.nbytes for array in arrays]
+    head = struct.pack("7q", number, parts, len(sizes), *lengths, answer.nbytes)
+    return b"".join([head, sizes, *(array.tobytes() for array in arrays if array is not None)]), answer
+
+
+def check(calls: Sequence[Call], answers: Sequence[np.ndarray], said: bytes) -> None:
+    """Hold what a program wrote against the rulings."""
+    at = 0
+    for call, like in zip(calls, answers, strict=True):
+        answer = np.frombuffer(said[at : at + like.nbytes], np.uint8).view(like.dtype).reshape(like.shape)
+        at += like.nbytes
+        assert same(answer, rulings.compute(call)), describe(call)
+    assert at == len(said)
