@@ -28,7 +28,7 @@ from support.mutants import Mutant
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 REFUSED = "refused"
-SHORT = 3  # mutants of a field and a row of mutants.txt, in a short run
+SHORT = 2  # mutants of a field and a row of mutants.txt, in a short run
 PARTS = 16  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
 FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape-formula"}
@@ -95,14 +95,18 @@ MUTANTS = every_mutant()
 
 
 def sample() -> list[Mutant]:
-    """Some mutants of each kind and field, the same at every run; one where all are refused or all operations change."""
+    """Some mutants of each kind and field, the same at every run; one where all are refused or all operations change.
+
+    An entry of _common.yaml, which changes all operations, is taken for a kind that no field of an operation has.
+    """
     groups = defaultdict(list)
     for mutant in sorted(MUTANTS, key=lambda m: (m.file == COMMON, zlib.crc32(m.name.encode()))):
         groups[kind(mutant), mutant.spot].append(mutant)
     found = []
     for (row, _), group in groups.items():
         dear = row.outcomes == (REFUSED,) or group[0].file == COMMON or group[0].how == "renamed throughout"
-        found += [m for m in group[: 1 if dear else SHORT] if dear or m.file != COMMON]
+        if group[0].file != COMMON or row.outcomes == (REFUSED,) or row not in map(kind, found):
+            found += [m for m in group[: 1 if dear else SHORT] if dear or m.file != COMMON]
     return sorted(found, key=lambda m: m.file)  # a worker that takes neighbours renders fewer bases
 
 
@@ -209,8 +213,8 @@ def test_a_mutant_is_refused_or_found_by_the_expected_rules_and_moves_what_was_p
     assert [sentence for sentence in found if sentence] == []
 
 
-def test_the_short_run_has_hundreds_of_mutants_that_are_not_always_refused():
-    assert len([m for m in sample() if kind(m).outcomes != (REFUSED,)]) >= 300
+def test_the_short_run_has_two_hundred_mutants_that_are_not_always_refused():
+    assert len([m for m in sample() if kind(m).outcomes != (REFUSED,)]) >= 200
 
 
 def test_every_row_fits_a_mutant_and_is_made_of_rules():
