@@ -1022,7 +1022,6 @@ bool depthwise_fits(const opwright_problem *p) {
 static int64_t packed_bytes(const opwright_problem *p) { return ceil_div(p->G, LANES) * LANES * volume(p->taps) * 4; }
 static int64_t plane_bytes(const int64_t size[3]) { return aligned(volume(size) * LANES * (int64_t)sizeof(elem)); }
 
-
 typedef struct call {
     solve s;
     const elem *in, *bias;
