@@ -5,7 +5,7 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 
 from __future__ import annotations
 
-from . import normal_form, render
+from . import normal_form, parallel, render
 from .load import load
 from .model import Library
 from .project import GENERATOR, Project
@@ -25,11 +25,12 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
 
 def prove(library: Library) -> None:
     """Refuse a library in which a normal form says something else than the semantics."""
-    problems = []
-    for op in library.ops:
-        if op.normal_form is not None:
-            difference = normal_form.agrees(op)
-            if difference is not None:
-                problems.append(Problem(op.normal_form.at, "normal-form-disagrees", difference))
+    forms = [(op, op.normal_form) for op in library.ops if op.normal_form is not None]
+    differences = parallel.each(normal_form.agrees, [op for op, _ in forms])
+    problems = [
+        Problem(form.at, "normal-form-disagrees", difference)
+        for (_, form), difference in zip(forms, differences, strict=True)
+        if difference is not None
+    ]
     if problems:
         raise SpecInvalid(problems)

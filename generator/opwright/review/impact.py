@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import render
+from .. import parallel, render
 from ..footprint import Taken, Watching, footprint, taken, watching
 from ..model import Library, Op, Page
 from ..project import Project
@@ -80,6 +80,16 @@ class Impact:
     unpredicted: list[str] = field(default_factory=list)
     declared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)  # by operation and symbol
     texts: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
+
+    def add(self, other: Impact) -> None:
+        """The effect of other edits, on other operations."""
+        self.predicted |= other.predicted
+        self.foreseen |= other.foreseen
+        self.observed |= other.observed
+        self.unpredicted += other.unpredicted
+        self.declared |= other.declared
+        for ours, theirs in zip(self.texts, other.texts, strict=True):
+            ours.update(theirs)
 
 
 def tokens(path: str, text: str) -> object:
@@ -237,22 +247,25 @@ def _differ(path: str, old: str | None, new: str | None) -> bool:
 
 def impact(project: Project, before: Library, after: Library, edits: Sequence[Edit]) -> Impact:
     """Predict the effect of every edit, then render both sides and hold the two against each other."""
-    result = Impact()
-    environment = watching(project.templates)
     olds, news = ({op.op: op for op in library.ops} for library in (before, after))
     by_op: dict[str, list[int]] = {}
     if exact(before.pages) != exact(after.pages):  # a document may move any page
         by_op = {op.op: [] for op in after.ops}
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
-    for name, numbers in by_op.items():
-        if not name:
-            continue
+
+    def of_op(name: str) -> Impact:
+        numbers = by_op[name]
         mine = [edits[number] for number in numbers]
         old = olds.get(next((edit.was for edit in mine if edit.rule == "op-renamed" and edit.now == name), name))
+        environment, made = watching(project.templates), Impact()
         carried = Carried(old, before.pages, project, environment)
-        _of_op(result, carried, edits, numbers, (old, news.get(name)), after.pages, environment)
-    result.kernels = sum(len(expand(op)) for op in before.ops)
+        _of_op(made, carried, edits, numbers, (old, news.get(name)), after.pages, environment)
+        return made
+
+    result = Impact(kernels=sum(len(expand(op)) for op in before.ops))
+    for made in parallel.each(of_op, [name for name in by_op if name]):
+        result.add(made)
     return result
 
 
@@ -300,10 +313,7 @@ def _of_op(
     was, now_ = (dict(_declarations(made.get(HEADER, ""))) for made in (base, head))
     kept = was.keys() & now_.keys()
     result.declared[name] = {symbol: (was[symbol], now_[symbol]) for symbol in kept if was[symbol] != now_[symbol]}
-    result.foreseen |= prediction
-    result.observed |= proof
-    for ours, theirs in zip(result.texts, (base, head), strict=True):
-        ours.update(theirs)
+    result.foreseen, result.observed, result.texts = prediction, proof, (base, head)
 
 
 def _declared(result: Impact, edits: Sequence[Edit], numbers: Sequence[int], step: Moved) -> None:
