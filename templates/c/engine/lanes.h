@@ -90,12 +90,6 @@ INLINE vec vec_pick(vec v, ivec lanes) {
 #endif
 }
 
-// Whether any lane is Inf or NaN.
-INLINE uvec vec_special(vec v) {
-    uvec bits;
-    memcpy(&bits, &v, sizeof bits);
-    return (uvec)((bits & 0x7f800000u) == 0x7f800000u);
-}
 INLINE bool uvec_any(uvec v) {
     uint32_t any = 0;
     for (int i = 0; i < LANES; i++)
