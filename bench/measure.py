@@ -18,10 +18,11 @@ from .process import LIMIT, Died, Processes
 from .rows import Row
 
 ROUNDS = 5
-BUDGET = 0.04  # seconds of each candidate in each round
-SETTLE = 0.03  # seconds in which the threads of the one who was timed last stop spinning
+BUDGET = 0.02  # seconds of each candidate in each round
+SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
 SLOW = 0.5  # a first call of so many seconds is the only one
 PICKING = 0.02  # seconds of each way, to find the best
+FAR = 4.0  # a way whose first call took so many times the best, and longer than a round, is not called again
 NEAR = 1.15  # ways that lie so close to the best go to the rounds, two at the most
 REFERENCE_LIMIT = 120.0
 BUILD_LIMIT = 300.0  # for our kernels, where the cache lacks them
@@ -79,7 +80,8 @@ def _tried(row: Row, workers: Processes, name: str, reference: str | None) -> di
                 ways[way] = f"not called: {how[way]}"
                 continue
             first, cells = worker.ask("check", way, reference)
-            if first < SLOW and not cells:  # the first call of all pays for pages and caches
+            near = max(BUDGET, FAR * min(_good(ways).values(), default=first))
+            if first < min(SLOW, near) and not cells:  # the first call of all pays for pages and caches
                 first = min(first, *worker.ask("time", way, PICKING))
             ways[way] = f"wrong in {cells} cells" if cells else first
         except Refused as refused:

@@ -74,13 +74,15 @@ def spread(found: Results) -> dict[str, float]:
 
 def markdown(found: Results, plot: str | None = PLOT) -> str:
     """The page."""
-    measured, total = len(list(found.rows())), len(full())
+    measured, total = len({row.problem for row, _ in found.rows()}), len(full())
     unchecked = sum(not record["checked"] for _, record in found.rows())
-    part = f"all {total} rows" if measured == total else f"{measured} of {total} rows: a part"
+    part = f"all {total} problems" if measured == total else f"{measured} of {total} problems: a part"
     parts = [
         "# Benchmark results",
         "Written by `opwright bench --report`. DO NOT EDIT.",
-        f"{len(TABLE)} shapes, six operations, {len(DTYPES)} dtypes, {len(LAYOUTS)} layouts, 1 and 2 threads; {part}.",
+        f"{len(TABLE)} shapes, six operations, {len(DTYPES)} dtypes, {len(LAYOUTS)} layouts, 1 and 2 threads; {part}. "
+        "An operation and its twin of the other family are one problem on the same arrays; shapes are dealt out "
+        "between the two.",
         "A ratio is the other's time by ours: above 1 we are faster. Times are medians of rounds in which the "
         "candidates take turns, each in a process of its own. Plain tensors go in and come out; packing and reordering "
         "count. "

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .machine import ceiling
-from .rows import Row, full
+from .rows import FEW, Row, every
 
 COUNTED = 1e-3  # seconds that the other must take for a row to count
 HEAVY = 50e6  # FLOP of a row that is held against the peak
@@ -30,7 +30,7 @@ class Results:
 
     def rows(self) -> Iterator[tuple[Row, dict[str, Any]]]:
         """The rows that there are, in the table's order. Records of rows that the table has no more are left out."""
-        return ((row, self.records[row.key]) for row in full() if row.key in self.records)
+        return ((row, self.records[row.key]) for row in every() if row.key in self.records)
 
     def seconds(self, row: Row, candidate: str) -> float | None:
         found: float | None = self.records.get(row.key, {}).get("candidates", {}).get(candidate, {}).get("seconds")
@@ -178,7 +178,7 @@ TARGETS = (
     ),
     _ours(
         "ConvTranspose to 1-3 channels, both layouts",
-        lambda row: row.op == "ConvTranspose" and row.geometry.big <= 3,
+        lambda row: row.op == "ConvTranspose" and row.geometry.big <= FEW,
         2.0,
         1.2,
     ),

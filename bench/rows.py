@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle, product
+from itertools import product
 from typing import Any
 
 from opwright.model import snake_case
@@ -43,6 +43,8 @@ DTYPES = {"f32": 4, "bf16": 2, "f16": 2}
 """The dtypes, and the bytes of an element."""
 LAYOUTS = ("NXC", "NCX")
 THREADS = (2, 1)
+FEW = 3  # channels of a last layer
+NUMBERS = {shape.name: number for number, shape in enumerate(TABLE)}
 SAMPLED = 2  # shapes for each operation, dtype, layout and number of threads
 
 
@@ -63,6 +65,11 @@ class Row:
     @property
     def solve(self) -> str:
         return SOLVES[self.op]
+
+    @property
+    def problem(self) -> tuple[str, str, str, str, int]:
+        """What a row has in common with that of the operation's twin."""
+        return self.solve, self.shape, self.dtype, self.layout, self.threads
 
     @property
     def geometry(self) -> Shape:
@@ -104,34 +111,53 @@ class Row:
         return given
 
 
-def full() -> list[Row]:
-    """Every row, in the order of the table of shapes."""
+def every() -> list[Row]:
+    """Every row that can be asked for, in the order of the table of shapes."""
     combined = product(TABLE, SOLVES, THREADS, DTYPES, LAYOUTS)
     return [Row(op, shape.name, dtype, layout, threads) for shape, op, threads, dtype, layout in combined]
 
 
+def full() -> list[Row]:
+    """Every problem once, which is half of the rows, in the same order.
+
+    An operation and its twin are one problem on the same arrays: ours is one kernel, oneDNN stands with the faster of
+    the two anyway. The shapes are dealt out between them; layers of one to three channels go to ConvTranspose.
+    """
+    return [row for row in every() if row.op == _asked(row.shape, row.solve)]
+
+
 def sample() -> list[Row]:
     """The same few rows every time: shapes dealt, like cards, to every combination of the rest, f16 with its f32."""
-    dealt = cycle(sorted((shape.name for shape in TABLE), key=_mixed))
+    dealt = sorted((shape.name for shape in TABLE), key=_mixed)
     hands = product(range(SAMPLED), SOLVES, THREADS, LAYOUTS, (("f32", "f16"), ("bf16",)))
-    return [
-        Row(op, shape, dtype, layout, threads)
-        for (_, op, threads, layout, dtypes), shape in zip(hands, dealt)
-        for dtype in dtypes
-    ]
+    rows = []
+    for _, op, threads, layout, dtypes in hands:
+        shape = next(name for name in dealt if _asked(name, SOLVES[op]) == op)
+        dealt.remove(shape)
+        dealt.append(shape)
+        rows += [Row(op, shape, dtype, layout, threads) for dtype in dtypes]
+    return rows
 
 
 def chosen(everything: bool, words: Sequence[str] = (), threads: Sequence[int] = ()) -> list[Row]:
-    """The rows to measure, in that order: the sample, then, if asked for, all others.
+    """The rows to measure, in that order: the sample, then, if asked for, all problems.
 
     `words` choose among all rows, too: the ones whose key holds each of them.
     """
     rows = sample()
     if everything or words:
         # Shapes in an order that tells nothing, so that an unfinished run is a fair part of the whole.
-        rows += sorted(full(), key=lambda row: (_mixed(row.shape), row.solve))
+        rows += sorted(every() if words else full(), key=lambda row: (_mixed(row.shape), row.solve))
     wanted = [row for row in rows if not threads or row.threads in threads]
     return list(dict.fromkeys(row for row in wanted if all(word in row.key for word in words)))
+
+
+def _asked(shape: str, solve: str) -> str:
+    """The operation through which a problem is measured."""
+    pair = [op for op, solved in SOLVES.items() if solved == solve]
+    if solve == "big" and SHAPES[shape].big <= FEW:
+        return "ConvTranspose"
+    return pair[(NUMBERS[shape] + list(SOLVES.values()).index(solve)) % 2]
 
 
 def _mixed(name: str) -> int:

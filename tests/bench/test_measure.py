@@ -31,7 +31,7 @@ def workers() -> Iterator[Processes]:
 def bench(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join(str(ROOT / part) for part in ("generator", "generated"))
     return subprocess.run(
-        [sys.executable, "-m", "opwright", "bench", "--results", str(folder), *options],
+        [sys.executable, "-m", "opwright", "bench", "--results", str(folder), "--threads", "1", *options],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
@@ -39,7 +39,7 @@ def bench(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-TWO_ROWS = ("--candidates", "ours", "--filter", "convolution/odd_tiny_batch/f32", "--threads", "1")
+TWO_ROWS = ("--candidates", "ours", "--filter", "convolution/odd_tiny_batch/f32")
 
 
 def test_two_rows_of_ours_are_measured_kept_and_not_measured_again(tmp_path: Path) -> None:
@@ -155,6 +155,25 @@ def test_the_best_right_way_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert found["ways"] == {
         "a": 0.5, "b": 0.2, "fast": "wrong in 3 cells", "dead": "its process ended", "slow": "not called: ref:any", "no": "no",
     }  # fmt: skip
+
+
+def test_a_way_that_is_far_behind_is_not_called_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[str] = []
+    workers = Invented({"best": 0.01, "near": 0.011, "far": 0.3})
+    answer = workers["onednn", 1].ask
+
+    def counted(method: str, *arguments: object, limit: float = 0) -> object:
+        if method == "time":
+            calls.append(str(arguments[0]))
+        return answer(method, *arguments, limit=limit)
+
+    monkeypatch.setattr(workers["onednn", 1], "ask", counted)
+    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
+    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
+    monkeypatch.setattr(measure, "SETTLE", 0)
+    found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+    assert found["ways"]["far"] == 0.3
+    assert set(calls) == {"best", "near"}
 
 
 def test_a_candidate_that_is_only_wrong_has_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

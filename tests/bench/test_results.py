@@ -141,7 +141,7 @@ def stored() -> Results:
 def test_the_page_says_what_was_reached_what_fell_short_and_what_failed() -> None:
     page = report.markdown(stored())
     assert "| f32, y and x, NXC | 2 | 1.00 | 1.08 | 0.50 | 0.90 | no | convolution/vgg16_conv4_2/f32/nxc/2 |" in page
-    assert f"3 of {len(full())} rows: a part" in page
+    assert f"3 of {len(full())} problems: a part" in page
     assert "| CPU | A \\| B |" in page
     assert "| oneDNN | wrong results | 1 | conv_transpose/dcgan_rgb_b16/f32/ncx/2 |" in page
     assert "| PyTorch | refused: no such thing | 2 |" in page

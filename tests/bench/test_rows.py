@@ -7,7 +7,7 @@ from collections import Counter
 import opwright_kernels as ok
 import pytest
 
-from bench.rows import DTYPES, INPUTS, LAYOUTS, SOLVES, THREADS, TWINS, Row, chosen, full, sample
+from bench.rows import FEW, INPUTS, LAYOUTS, SOLVES, TWINS, Row, chosen, every, full, sample
 from bench.shapes import NETWORKS, ODD, SHAPES, TABLE, Shape
 from bench.tensors import NUMPY
 
@@ -19,7 +19,8 @@ def test_there_are_enough_shapes_and_no_two_share_a_name_or_a_geometry() -> None
     assert len(set(names)) == len(names)
     assert all(shape.source for shape in TABLE)
     geometries = Counter(
-        (s.batch, s.big, s.small, s.groups, s.extent, s.kernels, s.strides, s.dilations, s.pads_begin, s.pads_end) for s in TABLE
+        (s.batch, s.big, s.small, s.groups, s.extent, s.kernels, s.strides, s.dilations, s.pads_begin, s.pads_end)
+        for s in TABLE
     )
     assert max(geometries.values()) == 1
 
@@ -53,12 +54,20 @@ def test_every_shape_is_legal_for_every_operation_and_gives_the_extents_of_the_r
 
 
 def test_rows_are_all_shapes_operations_dtypes_layouts_and_threads() -> None:
+    rows = every()
+    assert len({row.key for row in rows}) == len(rows) == len(TABLE) * 6 * 3 * 2 * 2
+    assert set(full()) < set(rows)
+
+
+def test_a_full_run_asks_for_every_problem_once_and_for_each_operation_as_often_as_for_its_twin() -> None:
     rows = full()
-    assert len(rows) == len(TABLE) * 6 * 3 * 2 * 2
-    assert len({row.key for row in rows}) == len(rows)
-    assert {(row.op, row.dtype, row.layout, row.threads) for row in rows} == {
-        (op, dtype, layout, threads) for op in SOLVES for dtype in DTYPES for layout in LAYOUTS for threads in THREADS
-    }
+    problems = Counter(row.problem for row in rows)
+    assert set(problems.values()) == {1}
+    assert len(problems) == len(TABLE) * 3 * 3 * 2 * 2
+    operations = Counter(row.op for row in rows)
+    assert set(operations) == set(SOLVES)
+    assert max(operations.values()) < 1.5 * min(operations.values())
+    assert all(row.op == "ConvTranspose" for row in rows if row.solve == "big" and row.geometry.big <= FEW)
 
 
 def test_a_twin_takes_the_same_arrays_and_computes_the_same_tensor() -> None:
@@ -75,7 +84,7 @@ def test_the_sample_is_the_same_every_time_and_covers_every_combination() -> Non
     combinations = Counter((row.op, row.dtype, row.layout, row.threads) for row in rows)
     assert len(combinations) == 6 * 3 * 2 * 2
     assert set(combinations.values()) == {2}
-    assert len({row.shape for row in rows}) > 0.9 * len(TABLE)
+    assert len({row.shape for row in rows}) > 0.8 * len(TABLE)
 
 
 def test_the_sample_has_the_f32_row_that_every_f16_row_is_compared_with() -> None:
