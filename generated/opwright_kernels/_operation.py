@@ -42,7 +42,7 @@ ENGINE = {
     "common": ("plain.c",),
     "data": ("channels.c", "columns.c", "solve_data.c"),
     "weights": ("solve_weights.c", "weights.c"),
-    "depthwise": ("depthwise.c", "solve_depthwise.c"),
+    "depthwise": ("depthwise_channels.c", "depthwise_columns.c", "solve_depthwise.c"),
 }
 DEPTHWISE = "depthwise"
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}

@@ -1,7 +1,7 @@
 // y and x over width lanes: the vectors are neighbouring columns of output, the scalars weights.
 //
 // For outputs of few channels, where channel lanes would stay empty, and for products without taps in a layout whose
-// columns are contiguous, which needs no transposition at all. A vector holds LANES outputs of one phase of solve.h;
+// columns are contiguous, which needs no transposition at all. A vector holds LANES outputs of one phase of phases.h;
 // the rows of a tile are output channels or, where there are fewer channels than phases, phases that reach the same
 // inputs. Weights are packed `[group][output channel][tap][reduced channel]`, or `[...][reduced channel][tap of the
 // row]` where the taps of a row are more than the channels; input is copied `[plane][row][column % step][channel]

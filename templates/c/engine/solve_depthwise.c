@@ -1,28 +1,53 @@
-// y, x and w of kernels whose groups have one channel on either side. They are a library of their own, so that other
-// calls need not wait for its compilation.
+// y, x and w of kernels whose groups have one channel on either side, each by the way that suits the problem. They are
+// a library of their own, so that other calls need not wait for its compilation.
 
 #include "depthwise.h"
 #include "engine.h"
 #include "solves.h"
 
-static bool is_plain(const opwright_problem *p) { return plain_fits(p) || !depthwise_fits(p); }
+enum { NARROW_PIXELS = 8192 }; // of planes that are transposed whole, at the most
+
+static bool is_plain(const opwright_problem *p) {
+    return plain_fits(p) || p->A != 1 || p->B != 1 ||
+           (!channels_last(p) && !(dense(p->big, p->big_x) && dense(p->small, p->small_x)));
+}
+
+// Whether lanes are channels: channels last, or planes so narrow that they would fill few lanes, and small enough to
+// be transposed whole. `columns` lie side by side.
+static bool over_lanes(const opwright_problem *p, int64_t columns) {
+    return channels_last(p) || (columns < LANES && p->G >= LANES / 2 &&
+                                volume(p->big) + volume(p->small) <= NARROW_PIXELS);
+}
+static bool data_over_lanes(const opwright_problem *p, bool backward) {
+    return over_lanes(p, backward ? ceil_div(p->big[2], p->stride[2]) : p->small[2]);
+}
+
+static void data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                 const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+    const opwright_problem p = tamed(problem);
+    if (is_plain(&p))
+        plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
+    else
+        (data_over_lanes(&p, backward) ? depthwise_channels : depthwise_columns)(&p, backward, in, weights, bias, out,
+                                                                                 team, scratch);
+}
+
+static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+    const opwright_problem p = tamed(problem);
+    if (is_plain(&p))
+        return 0;
+    return (data_over_lanes(&p, backward) ? depthwise_channels_scratch : depthwise_columns_scratch)(&p, backward,
+                                                                                                    workers);
+}
 
 void OPWRIGHT_NAME(channelwise_y)(const opwright_problem *problem, const elem *big, const elem *weights,
                                   const elem *bias, elem *small, const opwright_team *team, void *scratch) {
-    const opwright_problem p = tamed(problem);
-    if (is_plain(&p))
-        plain(&p, OPWRIGHT_Y, big, weights, bias, small, team);
-    else
-        depthwise_y(&p, big, weights, bias, small, team, scratch);
+    data(problem, false, big, weights, bias, small, team, scratch);
 }
 
 void OPWRIGHT_NAME(channelwise_x)(const opwright_problem *problem, const elem *small, const elem *weights,
                                   const elem *bias, elem *big, const opwright_team *team, void *scratch) {
-    const opwright_problem p = tamed(problem);
-    if (is_plain(&p))
-        plain(&p, OPWRIGHT_X, small, weights, bias, big, team);
-    else
-        depthwise_x(&p, small, weights, bias, big, team, scratch);
+    data(problem, true, small, weights, bias, big, team, scratch);
 }
 
 void OPWRIGHT_NAME(channelwise_w)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
@@ -31,20 +56,21 @@ void OPWRIGHT_NAME(channelwise_w)(const opwright_problem *problem, const elem *b
     if (is_plain(&p))
         plain(&p, OPWRIGHT_W, big, small, NULL, weights, team);
     else
-        depthwise_w(&p, big, small, weights, team, scratch);
+        (over_lanes(&p, p.small[2]) ? depthwise_channels_w : depthwise_columns_w)(&p, big, small, weights, team,
+                                                                                  scratch);
 }
 
 int64_t OPWRIGHT_NAME(channelwise_y_scratch)(const opwright_problem *problem, int64_t workers) {
-    const opwright_problem p = tamed(problem);
-    return is_plain(&p) ? 0 : depthwise_y_scratch(&p, workers);
+    return data_scratch(problem, false, workers);
 }
 
 int64_t OPWRIGHT_NAME(channelwise_x_scratch)(const opwright_problem *problem, int64_t workers) {
-    const opwright_problem p = tamed(problem);
-    return is_plain(&p) ? 0 : depthwise_x_scratch(&p, workers);
+    return data_scratch(problem, true, workers);
 }
 
 int64_t OPWRIGHT_NAME(channelwise_w_scratch)(const opwright_problem *problem, int64_t workers) {
     const opwright_problem p = tamed(problem);
-    return is_plain(&p) ? 0 : depthwise_w_scratch(&p, workers);
+    if (is_plain(&p))
+        return 0;
+    return (over_lanes(&p, p.small[2]) ? depthwise_channels_w_scratch : depthwise_columns_w_scratch)(&p, workers);
 }

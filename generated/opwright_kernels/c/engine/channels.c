@@ -1,7 +1,7 @@
 // y and x over channel lanes: the vectors are output channels, the scalars neighbouring pixels.
 //
 // Weights are packed to panels of 1, 2 or 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
-// the phases of solve.h. A task is a block of output rows and columns of one image and group: its rows of input are
+// the phases of phases.h. A task is a block of output rows and columns of one image and group: its rows of input are
 // copied to scratch once, `[plane][row][column][channel]` with zeros where there is no input, or read in place where
 // nothing has to be changed. Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are
 // left out of the runs, so padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN

@@ -1,32 +1,118 @@
-// The three solves where a group has one channel on either side: A == B == 1.
+// The three solves where a group has one channel on either side, A == B == 1, and what their two ways share.
 //
-// The contract is that of the functions in engine.h. `depthwise_fits` tells whether a problem may be given to them.
+// depthwise_channels.c has lanes of neighbouring channels, depthwise_columns.c lanes of neighbouring columns;
+// solve_depthwise.c chooses. The contract is that of the functions in solves.h.
 
 #ifndef OPWRIGHT_DEPTHWISE_H
 #define OPWRIGHT_DEPTHWISE_H
 
 #include "lanes.h"
 #include "names.h"
+#include "phases.h"
 #include "problem.h"
 
-#define depthwise_fits OPWRIGHT_NAME(depthwise_fits)
-#define depthwise_y OPWRIGHT_NAME(depthwise_y)
-#define depthwise_x OPWRIGHT_NAME(depthwise_x)
-#define depthwise_w OPWRIGHT_NAME(depthwise_w)
-#define depthwise_y_scratch OPWRIGHT_NAME(depthwise_y_scratch)
-#define depthwise_x_scratch OPWRIGHT_NAME(depthwise_x_scratch)
-#define depthwise_w_scratch OPWRIGHT_NAME(depthwise_w_scratch)
+#define depthwise_channels OPWRIGHT_NAME(depthwise_channels)
+#define depthwise_channels_scratch OPWRIGHT_NAME(depthwise_channels_scratch)
+#define depthwise_channels_w OPWRIGHT_NAME(depthwise_channels_w)
+#define depthwise_channels_w_scratch OPWRIGHT_NAME(depthwise_channels_w_scratch)
+#define depthwise_columns OPWRIGHT_NAME(depthwise_columns)
+#define depthwise_columns_scratch OPWRIGHT_NAME(depthwise_columns_scratch)
+#define depthwise_columns_w OPWRIGHT_NAME(depthwise_columns_w)
+#define depthwise_columns_w_scratch OPWRIGHT_NAME(depthwise_columns_w_scratch)
 
-bool depthwise_fits(const opwright_problem *p);
+// y, or x where `backward`. Over channels: channels last, or planes that are dense.
+void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
+                        const elem *bias, elem *out, const opwright_team *team, void *scratch);
+int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int64_t workers);
+void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                          const opwright_team *team, void *scratch);
+int64_t depthwise_channels_w_scratch(const opwright_problem *p, int64_t workers);
 
-void depthwise_y(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias, elem *small,
-                 const opwright_team *team, void *scratch);
-void depthwise_x(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias, elem *big,
-                 const opwright_team *team, void *scratch);
-void depthwise_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                 const opwright_team *team, void *scratch);
-int64_t depthwise_y_scratch(const opwright_problem *p, int64_t workers);
-int64_t depthwise_x_scratch(const opwright_problem *p, int64_t workers);
-int64_t depthwise_w_scratch(const opwright_problem *p, int64_t workers);
+// The same for planes that are dense.
+void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
+                       const elem *bias, elem *out, const opwright_team *team, void *scratch);
+int64_t depthwise_columns_scratch(const opwright_problem *p, bool backward, int64_t workers);
+void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                         const opwright_team *team, void *scratch);
+int64_t depthwise_columns_w_scratch(const opwright_problem *p, int64_t workers);
+
+#define UNROLL_ALL _Pragma("GCC unroll 64")
+
+enum {
+    TASK_OUTPUTS = 32768, // of a task, about
+    W_TASKS = 16,         // of a solve for weights, at the least: chunks make up for few channels
+    FAR = 1 << 20,        // elements that do not stay in the second-level cache
+};
+
+INLINE bool channels_last(const opwright_problem *p) { return p->big_c == 1 && p->small_c == 1; }
+INLINE int64_t volume(const int64_t x[3]) { return x[0] * x[1] * x[2]; }
+// Whether positions of a tensor follow each other without gaps.
+INLINE bool dense(const int64_t size[3], const int64_t distance[3]) {
+    return (size[2] == 1 || distance[2] == 1) && (size[1] == 1 || distance[1] == size[2]) &&
+           (size[0] == 1 || distance[0] == size[1] * size[2]);
+}
+
+// All lanes, or where `part` the first few: a mask where that is free, a branch elsewhere.
+INLINE vec lanes_load(const elem *p, bool part, int64_t lanes) {
+    return part && (LANES == 16 || lanes < LANES) ? elem_load_part(p, lanes) : elem_load(p);
+}
+INLINE void lanes_store(elem *p, vec v, bool part, int64_t lanes) {
+    if (part && (LANES == 16 || lanes < LANES))
+        elem_store_part(p, v, lanes);
+    else
+        elem_store(p, v);
+}
+
+INLINE const elem *tap_of(const opwright_problem *p, const elem *weights, int64_t k) {
+    return weights + k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] +
+           k % p->taps[2] * p->w_k[2];
+}
+
+// Asks for `count` elements.
+INLINE void prefetch(const elem *p, int64_t count, const int write) {
+    for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof *p)
+        write ? __builtin_prefetch(p + i, 1, 3) : __builtin_prefetch(p + i, 0, 2);
+}
+
+// Division, where the divisor is 1 most of the time.
+INLINE int64_t over(int64_t a, int64_t b) { return b == 1 ? a : a / b; }
+
+// The taps that one output position meets on one axis: tap j is k + j*k_step and reads input at + j*at_step.
+typedef struct taps {
+    int64_t count, k, k_step, at, at_step;
+} taps;
+
+INLINE taps taps_of(const solve *s, int number, int64_t out) {
+    const axis *a = &s->axes[number];
+    const int64_t q = over(out, a->out_step);
+    const phase p = phase_of(a, out - q * a->out_step, s->backward);
+    return (taps){p.taps, p.tap, p.tap_step, q * a->in_step + p.offset, a->offset_step};
+}
+
+// Where t begins and ends to lie in [0, size).
+INLINE int64_t taps_low(const taps *t) {
+    return t->at < 0 ? over(t->at_step - 1 - t->at, t->at_step) : 0;
+}
+INLINE int64_t taps_high(const taps *t, int64_t size) {
+    return t->at < size ? over(size - t->at + t->at_step - 1, t->at_step) : 0;
+}
+
+// Without the taps that fall outside [0, size).
+INLINE taps clipped(taps t, int64_t size) {
+    const int64_t first = taps_low(&t), end = least(t.count, taps_high(&t, size));
+    return (taps){most(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
+}
+
+// Outputs `step` apart, in positions of the output, meet inputs a whole number of taps' steps apart, `in_step` of
+// them: dilated rows and columns are several plain ones, `classes`.
+typedef struct lattice {
+    int64_t classes, step, in_step;
+} lattice;
+
+static inline lattice lattice_of(const solve *s, int number) {
+    const axis *a = &s->axes[number];
+    const int64_t classes = a->offset_step / divisor(a->in_step, a->offset_step);
+    return (lattice){classes, a->out_step * classes, a->in_step * classes / a->offset_step};
+}
 
 #endif

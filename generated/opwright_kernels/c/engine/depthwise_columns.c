@@ -1,0 +1,654 @@
+// y, x and w of groups with one channel on either side, over width lanes: the vectors are neighbouring columns of one
+// plane.
+//
+// For tensors with channels first. A unit of work is a block of one plane. Its input is copied to scratch, widened,
+// with zeros around it, columns sorted by their residue modulo the stride: then each tap is a vector at some offset,
+// whatever the stride and dilation. The usual kernels make 2 or 4 rows of output at once, with their weights in
+// registers; others go through a list of taps. A zero times Inf or NaN must not appear: channels with such a weight
+// take the list and mask what falls outside, and a gradient of weights that turned out NaN is made again with masks.
+//
+// Sums for weights are made of chunks that follow from the problem alone, added up in order.
+
+#include "depthwise.h"
+
+#include <math.h>
+
+#define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
+#define ROWS_OF_7 (LANES == 8 ? 1 : 3)
+enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
+
+// A call over width lanes. Output rows and columns are counted in q: out_step positions of the output are one q, its
+// phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
+// in_step][column], widened, with zeros where there is no input, so that every tap is a vector at some offset.
+enum {
+    WIDTH_BYTES = 80 << 10,  // of a unit's input, where it is not one row
+    WIDTH_COLUMNS = 2048,    // of a unit's output, in q
+    WIDTH_ROWS = 4,          // at the least
+    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 2, // that there is text for
+    FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
+    FINISH_CHANNELS = 64,
+    FEW_TAPS = 9,
+};
+#if LANES == 16
+#define EACH_LANE(f)                                                                                                   \
+    f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#elif LANES == 8
+#define EACH_LANE(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)
+#else
+#define EACH_LANE(f) f(0), f(1), f(2), f(3)
+#endif
+#define EVEN_LANE(i) 2 * (i)
+#define ODD_LANE(i) 2 * (i) + 1
+#define ZIP_LOW(i) ((i) & 1 ? LANES + (i) / 2 : (i) / 2)
+#define ZIP_HIGH(i) ((i) & 1 ? LANES + LANES / 2 + (i) / 2 : LANES / 2 + (i) / 2)
+
+INLINE float vec_sum(vec v) {
+    UNROLL for (int half = LANES / 2; half > 0; half /= 2) UNROLL for (int i = 0; i < half; i++) v[i] += v[i + half];
+    return v[0];
+}
+
+typedef struct plan {
+    int64_t low[2];        // input offset of the first tap of all phases, rows and columns
+    int64_t blocks[2], q[2]; // blocks of a plane; q of a block
+    int64_t lead, used;    // where a line of scratch begins, so that column 0 is aligned, and how long it is
+    int64_t line, row, plane; // distances in scratch
+    int64_t in_rows;
+    int64_t in_columns;    // positions of a row that are filled from the tensor or with zeros
+    int64_t depth;         // planes
+    int64_t rows_bytes, own_bytes;
+    int64_t units;         // of all planes
+    int64_t task_units;
+} plan;
+
+typedef struct tap {
+    int64_t offset;   // in scratch, from the place of the output
+    int64_t row, column; // of the input, from the output's
+    float w;
+} tap;
+
+static plan plan_of(const solve *s) {
+    plan c = {.depth = s->backward ? ceil_div(s->problem->taps[0], s->axes[0].classes) : s->problem->taps[0]};
+    int64_t high[2];
+    for (int a = 0; a < 2; a++)
+        span(&s->axes[a + 1], s->backward, 0, 1, &c.low[a], &high[a]);
+    const int64_t columns = ceil_div(s->axes[2].out, s->axes[2].out_step);
+    const int64_t rows = ceil_div(s->axes[1].out, s->axes[1].out_step);
+    c.blocks[1] = ceil_div(columns, WIDTH_COLUMNS);
+    c.q[1] = ceil_div(columns, c.blocks[1]);
+    c.in_columns = (c.q[1] - 1) * s->axes[2].in_step + high[1] - c.low[1] + 1;
+    c.used = (ceil_div(c.q[1], LANES) + 1) * LANES + (high[1] - c.low[1]) / s->axes[2].in_step + 1;
+    c.lead = c.low[1] < 0 ? (LANES - -c.low[1] / s->axes[2].in_step % LANES) % LANES : 0;
+    c.line = ceil_div(c.lead + c.used + LANES, LANES) * LANES;
+    c.row = c.line * s->axes[2].in_step;
+    if (c.row % 512 == 0)
+        c.row += LANES;
+    const int64_t halo = high[0] - c.low[0] + 1, fit = WIDTH_BYTES / 4 / (c.row * c.depth);
+    int64_t q = (fit - halo) / s->axes[1].in_step + 1;
+    q = least(rows, most(q, WIDTH_ROWS));
+    c.blocks[0] = ceil_div(rows, q);
+    c.q[0] = ceil_div(rows, c.blocks[0]);
+    c.in_rows = (c.q[0] - 1) * s->axes[1].in_step + halo;
+    c.plane = c.in_rows * c.row;
+    c.rows_bytes = rounded(c.depth * c.plane * 4);
+    c.units = s->axes[0].out * c.blocks[0] * c.blocks[1];
+    c.task_units = most(1, TASK_OUTPUTS / 2 / (c.q[0] * c.q[1] * s->axes[1].out_step * s->axes[2].out_step));
+    return c;
+}
+
+// Zeros where a block of scratch has no input: columns before `first` and from `end` on in rows [top, bottom), and all
+// other rows.
+static void clear_block(const solve *s, const plan *c, int64_t planes, int64_t top, int64_t bottom, int64_t first,
+                        int64_t end, float *to) {
+    const int64_t step = s->axes[2].in_step;
+    vec zero = {0};
+    PIN(zero); // or gcc calls memset, for a vector or two
+    for (int64_t r = 0; r < step; r++) {
+        const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
+        const int64_t high = most(low, end > r ? over(end - r + step - 1, step) : 0);
+        for (int64_t j = 0; j < planes; j++)
+            for (int64_t i = 0; i < c->in_rows; i++) {
+                float *line = to + j * c->plane + i * c->row + c->lead + r * c->line;
+                const bool inside = i >= top && i < bottom;
+                for (int64_t x = 0; x < (inside ? low : c->used); x += LANES)
+                    vec_store(line + x, zero);
+                for (int64_t x = high; inside && x < c->used; x += LANES)
+                    vec_store(line + x, zero);
+            }
+    }
+}
+
+// `count` columns of a row, to positions from `first` on, split by their residue modulo `step`, `line` apart. Whole
+// vectors are written, zeros past the last column.
+INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step, int64_t line, float *to) {
+    int64_t i = 0;
+    if (step == 1) {
+        for (; i + LANES <= count; i += LANES) {
+            vec v = elem_load(row + i);
+            PIN(v); // or gcc calls memcpy, for a vector or two
+            vec_store(to + first + i, v);
+        }
+        if (i < count)
+            vec_store(to + first + i, elem_load_part(row + i, count - i));
+    } else if (step == 2) {
+        float *even = to + first % 2 * line + first / 2, *odd = to + (first + 1) % 2 * line + (first + 1) / 2;
+        for (; i + 2 * LANES <= count; i += 2 * LANES) {
+            const vec a = elem_load(row + i), b = elem_load(row + i + LANES);
+            vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
+            vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
+        }
+        if (i < count) {
+            const vec a = lanes_load(row + i, true, least(LANES, count - i));
+            const vec b = count - i > LANES ? elem_load_part(row + i + LANES, count - i - LANES) : (vec){0};
+            vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
+            vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
+        }
+    } else {
+        for (; i < count; i++)
+            to[(first + i) % step * line + (first + i) / step] = elem_get(row + i);
+    }
+}
+
+// The input of a block of one plane, for the taps `d` of its depth. `clear`: the zeros around it are there, left by a
+// block in the same place.
+static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
+                       bool clear, float *to) {
+    const int64_t x = q_column * s->axes[2].in_step + c->low[1], y = q_row * s->axes[1].in_step + c->low[0];
+    const int64_t first = least(c->in_columns, most(0, -x));
+    const int64_t end = most(first, least(c->in_columns, s->axes[2].in - x));
+    const int64_t top = least(c->in_rows, most(0, -y)), bottom = most(top, least(c->in_rows, s->axes[1].in - y));
+    if (!clear)
+        clear_block(s, c, d->count, top, bottom, first, end, to);
+    if (first == end)
+        return;
+    for (int64_t j = 0; j < d->count; j++)
+        for (int64_t i = top; i < bottom; i++)
+            fill_row(in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first, first, end - first,
+                     s->axes[2].in_step, c->line, to + j * c->plane + i * c->row + c->lead);
+}
+
+INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
+    const int64_t at = column - c->low[1], step = s->axes[2].in_step;
+    return c->lead + (step == 1 ? at : at % step * c->line + at / step);
+}
+
+// R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows it belongs
+// to. `column[kw]` is the place of a tap.
+INLINE void width_run(const int KH, const int KW, const int S, const int R, const int C, const float *in, int64_t row,
+                      const int64_t *column, const float *w, vec bias, int64_t count, elem *out, int64_t out_row) {
+    vec weights[MAX_TAPS * MAX_TAPS];
+    UNROLL_ALL for (int k = 0; k < KH * KW; k++) weights[k] = vec_splat(w[k]);
+    for (int64_t q = 0; q < count; q += C * LANES) {
+        // The last vectors of a row end where it ends, those before it notwithstanding.
+        if (q > 0 && q + C * LANES > count)
+            q = count - C * LANES;
+        vec acc[MAX_WIDTH_ROWS][MAX_WIDTH_VECTORS];
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) acc[r][v] = (vec){0};
+        UNROLL for (int i = 0; i < (R - 1) * S + KH; i++) UNROLL for (int k = 0; k < KW; k++) {
+            vec x[MAX_WIDTH_VECTORS];
+            UNROLL for (int v = 0; v < C; v++) x[v] = vec_load(in + i * row + column[k] + q + v * LANES);
+            UNROLL for (int r = 0; r < R; r++) if (i >= r * S && i - r * S < KH)
+                UNROLL for (int v = 0; v < C; v++) acc[r][v] += x[v] * weights[(i - r * S) * KW + k];
+        }
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) {
+            elem *to = out + r * out_row + q + v * LANES;
+            if (count >= C * LANES)
+                elem_store(to, acc[r][v] + bias);
+            else if (count > v * LANES)
+                lanes_store(to, acc[r][v] + bias, true, least(LANES, count - v * LANES));
+        }
+    }
+}
+
+typedef void width_function(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,
+                            int64_t count, elem *out, int64_t out_row);
+#define WIDTH(K, S, R, C)                                                                                              \
+    static void width_k##K##_s##S(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,       \
+                                  int64_t count, elem *out, int64_t out_row) {                                         \
+        width_run(K, K, S, R, C, in, row, column, w, bias, count, out, out_row);                                       \
+    }
+WIDTH(3, 1, 4, 1)
+WIDTH(3, 2, 2, 1)
+WIDTH(5, 1, 4, FEW_REGISTERS + 1)
+WIDTH(5, 2, 2, FEW_REGISTERS + 1)
+WIDTH(7, 1, 4, 2)
+
+static const struct row_of_widths {
+    int64_t taps, in_step, rows;
+    width_function *run;
+} widths[] = {{3, 1, 4, width_k3_s1}, {3, 2, 2, width_k3_s2}, {5, 1, 4, width_k5_s1}, {5, 2, 2, width_k5_s2},
+              {7, 1, 4, width_k7_s1}};
+
+// The first `count` lanes, of these the ones whose column at + lane*step lies in [0, size); else 0.
+INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) {
+    UNROLL for (int i = 0; i < LANES; i++) if (i >= count || (uint64_t)(at + i * step) >= (uint64_t)size) v[i] = 0;
+    return v;
+}
+
+// C vectors of one row of output from q on, all taps. `exact` leaves out taps that fall outside, one lane by one.
+INLINE void taps_sum(const int C, const bool exact, const solve *s, const tap *t, int64_t count, const float *in,
+                     int64_t row, int64_t q_column, int64_t q, vec acc[C]) {
+    for (int64_t i = 0; i < count; i++) {
+        const vec w = vec_splat(t[i].w);
+        if (exact && (uint64_t)(row * s->axes[1].in_step + t[i].row) >= (uint64_t)s->axes[1].in)
+            continue;
+        UNROLL for (int v = 0; v < C; v++) {
+            const vec x = vec_load(in + t[i].offset + q + v * LANES);
+            if (!exact) {
+                acc[v] += x * w;
+                continue;
+            }
+            const int64_t at = (q_column + q + v * LANES) * s->axes[2].in_step + t[i].column;
+            acc[v] += within(x * w, at, s->axes[2].in_step, s->axes[2].in, LANES);
+        }
+        UNROLL for (int v = 0; v < C; v++) PIN(acc[v]);
+    }
+}
+
+// C vectors of a row of output from q on, of which `pixels` are in the row.
+INLINE void row_vectors(const int C, const bool exact, const solve *s, const tap *list, const int64_t *ends,
+                        const float *in, int64_t row, int64_t q_column, int64_t q, int64_t pixels, vec bias,
+                        elem *out) {
+    const int64_t phases = s->axes[2].out_step;
+    if (phases == 1) {
+        vec acc[MAX_WIDTH_ROWS] = {{0}};
+        taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, acc);
+        UNROLL for (int v = 0; v < C; v++) {
+            const int64_t left = pixels - q - v * LANES;
+            if (left > 0)
+                lanes_store(out + q + v * LANES, acc[v] + bias, left < LANES, least(LANES, left));
+        }
+    } else if (phases == 2) {
+        vec a[MAX_WIDTH_ROWS] = {{0}}, b[MAX_WIDTH_ROWS] = {{0}};
+        taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, a);
+        taps_sum(C, exact, s, list + ends[0], ends[1] - ends[0], in, row, q_column, q, b);
+        UNROLL for (int v = 0; v < C; v++) {
+            const vec low = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_LOW)), high = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_HIGH));
+            const int64_t left = pixels - 2 * (q + v * LANES);
+            elem *to = out + 2 * (q + v * LANES);
+            if (left > 0)
+                lanes_store(to, low + bias, left < LANES, least(LANES, left));
+            if (left > LANES)
+                lanes_store(to + LANES, high + bias, left < 2 * LANES, least(LANES, left - LANES));
+        }
+    } else {
+        for (int64_t phase = 0, first = 0; phase < phases; first = ends[phase], phase++) {
+            vec acc[MAX_WIDTH_ROWS] = {{0}};
+            taps_sum(C, exact, s, list + first, ends[phase] - first, in, row, q_column, q, acc);
+            UNROLL for (int v = 0; v < C; v++)
+                for (int64_t i = 0; i < LANES && (q + v * LANES + i) * phases + phase < pixels; i++)
+                    elem_put(out + (q + v * LANES + i) * phases + phase, acc[v][i] + bias[0]);
+        }
+    }
+}
+
+// One row of output, `count` q of it, from its phases' taps.
+static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
+                      int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    int64_t q = 0;
+    for (; count - q > LANES; q += 2 * LANES)
+        row_vectors(2, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
+    if (q < count)
+        row_vectors(1, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
+}
+static void rows_exact(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
+                       int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    for (int64_t q = 0; q < count; q += LANES)
+        row_vectors(1, true, s, list, ends, in, row, q_column, q, pixels, bias, out);
+}
+
+// The output of a unit whose input is in `rows`. weights: [kd][kh][kw]; list: room for all taps, ends: for all phases.
+static void width_block(const solve *s, const plan *c, const float *rows, const taps *d, const float *weights,
+                        bool special, vec bias, elem *out, int64_t q_row, int64_t q_column, tap *list, int64_t *ends) {
+    const int64_t *K = s->problem->taps;
+    const int64_t columns = least(c->q[1], ceil_div(s->axes[2].out, s->axes[2].out_step) - q_column);
+    const int64_t pixels = least(columns * s->axes[2].out_step, s->axes[2].out - q_column * s->axes[2].out_step);
+    for (int64_t residue = 0; residue < least(s->axes[1].out_step, s->axes[1].out); residue++) {
+        const taps h = taps_of(s, 1, residue);
+        const int64_t end = least(q_row + c->q[0], ceil_div(s->axes[1].out - residue, s->axes[1].out_step));
+        elem *line = out + residue * s->out_x[1] + q_column * s->axes[2].out_step;
+        // The usual kernels, several rows of a lattice at once.
+        const lattice rows_of = lattice_of(s, 1);
+        const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
+        while (kind < last && (kind->taps != h.count || kind->taps != K[2] || kind->in_step != rows_of.in_step))
+            kind++;
+        if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !special &&
+            s->axes[1].out_step == 1 && s->axes[2].out_step == 1) {
+            const taps w = taps_of(s, 2, 0);
+            int64_t column[MAX_TAPS];
+            float ordered[MAX_TAPS * MAX_TAPS];
+            for (int64_t k = 0; k < w.count; k++)
+                column[k] = place(s, c, w.at + k * w.at_step);
+            for (int64_t i = 0; i < h.count; i++)
+                for (int64_t k = 0; k < w.count; k++)
+                    ordered[i * w.count + k] = weights[(h.k + i * h.k_step) * K[2] + w.k + k * w.k_step];
+            for (int64_t class = 0; class < rows_of.step; class++) {
+                // The last rows end where the block ends, those before them notwithstanding.
+                const int64_t members = (end - q_row - class + rows_of.step - 1) / rows_of.step;
+                for (int64_t i = 0; i < members; i += kind->rows) {
+                    i = least(i, members - kind->rows);
+                    const int64_t row = q_row + class + i * rows_of.step;
+                    kind->run(rows + ((row - q_row) * s->axes[1].in_step + h.at - c->low[0]) * c->row,
+                              h.at_step * c->row, column, ordered, bias, columns, line + row * s->out_x[1], rows_of.step * s->out_x[1]);
+                }
+            }
+            continue;
+        }
+        int64_t count = 0;
+        for (int64_t phase = 0; phase < s->axes[2].out_step; phase++) {
+            const taps w = taps_of(s, 2, phase);
+            for (int64_t i = 0; i < d->count; i++)
+                for (int64_t j = 0; j < h.count; j++)
+                    for (int64_t k = 0; k < w.count; k++) {
+                        tap *t = &list[count++];
+                        t->row = h.at + j * h.at_step, t->column = w.at + k * w.at_step;
+                        t->offset = i * c->plane + (t->row - c->low[0]) * c->row + place(s, c, t->column);
+                        t->w = weights[((d->k + i * d->k_step) * K[1] + h.k + j * h.k_step) * K[2] + w.k +
+                                       k * w.k_step];
+                    }
+            ends[phase] = count;
+        }
+        for (int64_t row = q_row; row < end; row++)
+            (special ? rows_exact : rows_fast)(s, list, ends, rows + (row - q_row) * s->axes[1].in_step * c->row, row,
+                                               q_column, columns, pixels, bias,
+                                               line + row * s->axes[1].out_step * s->out_x[1]);
+    }
+}
+
+typedef struct width_call {
+    solve s;
+    plan plan;
+    const elem *in, *weights, *bias;
+    elem *out;
+    char *own;
+} width_call;
+
+// Where in the call a unit is.
+typedef struct unit {
+    int64_t n, g, d, q_row, q_column;
+} unit;
+
+static unit unit_of(const plan *c, const opwright_problem *p, int64_t number) {
+    unit u;
+    u.q_column = number % c->blocks[1] * c->q[1], number /= c->blocks[1];
+    u.q_row = number % c->blocks[0] * c->q[0], number /= c->blocks[0];
+    const int64_t depth = c->units / c->blocks[0] / c->blocks[1];
+    u.d = number % depth, number /= depth;
+    u.g = number % p->G, u.n = number / p->G;
+    return u;
+}
+
+static bool same_place(const unit *a, const unit *b) { return a->q_row == b->q_row && a->q_column == b->q_column; }
+
+static void width_task(const void *context, int64_t task, int64_t worker) {
+    const width_call *c = context;
+    const solve *s = &c->s;
+    const opwright_problem *p = s->problem;
+    const plan *b = &c->plan;
+    char *own = c->own + worker * b->own_bytes;
+    float *rows = (float *)(void *)own, *weights = (float *)(void *)(own + b->rows_bytes);
+    tap *list = (tap *)(void *)((char *)weights + rounded(volume(p->taps) * 4));
+    int64_t *ends = (int64_t *)(void *)(list + volume(p->taps));
+    const int64_t all = p->N * p->G * b->units, end = least(all, (task + 1) * b->task_units);
+    int64_t known = -1;  // whose weights are there
+    bool special = false;
+    unit last = {.q_row = -1};
+    int64_t planes = 0;
+    for (int64_t number = task * b->task_units; number < end; number++) {
+        const unit u = unit_of(b, p, number);
+        if (u.g != known) {
+            known = u.g, special = false;
+            const elem *from = c->weights + u.g * p->w_g;
+            int64_t k = 0;
+            for (int64_t kd = 0; kd < p->taps[0]; kd++)
+                for (int64_t kh = 0; kh < p->taps[1]; kh++)
+                    for (int64_t kw = 0; kw < p->taps[2]; kw++, k++) {
+                        weights[k] = elem_get(from + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2]);
+                        special |= !isfinite(weights[k]);
+                    }
+        }
+        const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
+        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
+                   same_place(&u, &last) && d.count <= planes, rows);
+        last = u, planes = d.count;
+        if (p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
+            // Memory is slower than so few products: 3.3 instead of 3.8 ms for 16 images of 32x112x112.
+            const int64_t first = u.q_row * s->axes[1].out_step;
+            const int64_t rows = least(b->q[0] * s->axes[1].out_step, s->axes[1].out - first);
+            prefetch(c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0] + first * s->out_x[1],
+                     rows * s->out_x[1], 1);
+            if (u.g + 1 < p->G && b->units == 1)
+                prefetch(c->in + u.n * s->in_n + (u.g + 1) * s->in_c, s->in_c, 0);
+        }
+        width_block(s, b, rows, &d, weights, special, vec_splat(c->bias ? elem_get(c->bias + u.g) : 0),
+                    c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
+    }
+}
+
+static int64_t own_bytes(const solve *s, const plan *c) {
+    const int64_t K = volume(s->problem->taps);
+    return c->rows_bytes + rounded(K * 4) + rounded(K * (int64_t)sizeof(tap) + s->axes[2].out_step * 8);
+}
+
+int64_t depthwise_columns_scratch(const opwright_problem *p, bool backward, int64_t workers) {
+    const solve s = solve_of(p, backward);
+    const plan c = plan_of(&s);
+    return workers * own_bytes(&s, &c);
+}
+
+void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
+                       const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+    width_call c = {.s = solve_of(p, backward), .in = in, .weights = weights, .bias = bias, .out = out,
+                    .own = scratch};
+    c.plan = plan_of(&c.s);
+    c.plan.own_bytes = own_bytes(&c.s, &c.plan);
+    opwright_run(team, width_task, &c, ceil_div(p->N * p->G * c.plan.units, c.plan.task_units));
+}
+
+// Weights over width lanes: KH x KW taps of rows S apart, R rows of dy at once so that each vector of input serves all
+// of them. Lanes are added up at the end.
+INLINE void width_w_run(const int KH, const int KW, const int S, const int R, const float *in, int64_t row,
+                        int64_t row_step, const int64_t *column, const elem *dy, int64_t dy_row, int64_t rows,
+                        int64_t count, float *sum, int64_t sum_row) {
+    vec acc[MAX_ROWS][MAX_TAPS];
+    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) acc[i][k] = (vec){0};
+    int64_t o = 0;
+    for (; o + R <= rows; o += R)
+        for (int64_t q = 0; q < count; q += LANES) {
+            const float *at = in + o * row_step + q;
+            vec y[MAX_WIDTH_ROWS];
+            UNROLL for (int r = 0; r < R; r++) y[r] = q + LANES <= count
+                                                          ? elem_load(dy + (o + r) * dy_row + q)
+                                                          : elem_load_part(dy + (o + r) * dy_row + q, count - q);
+            UNROLL for (int i = 0; i < (R - 1) * S + KH; i++) UNROLL for (int k = 0; k < KW; k++) {
+                const vec x = vec_load(at + i * row + column[k]);
+                UNROLL for (int r = 0; r < R; r++) if (i >= r * S && i - r * S < KH) acc[i - r * S][k] += x * y[r];
+            }
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) PIN(acc[i][k]);
+        }
+    for (; R > 1 && o < rows; o++)
+        for (int64_t q = 0; q < count; q += LANES) {
+            const float *at = in + o * row_step + q;
+            const vec y = q + LANES <= count ? elem_load(dy + o * dy_row + q)
+                                             : elem_load_part(dy + o * dy_row + q, count - q);
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++)
+                acc[i][k] += vec_load(at + i * row + column[k]) * y;
+            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) PIN(acc[i][k]);
+        }
+    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) sum[i * sum_row + k] += vec_sum(acc[i][k]);
+}
+
+typedef void width_w_function(const float *in, int64_t row, int64_t row_step, const int64_t *column, const elem *dy,
+                              int64_t dy_row, int64_t rows, int64_t count, float *sum, int64_t sum_row);
+#define WIDTH_W(NAME, KH, KW, S, R)                                                                                    \
+    static void NAME(const float *in, int64_t row, int64_t row_step, const int64_t *column, const elem *dy,            \
+                     int64_t dy_row, int64_t rows, int64_t count, float *sum, int64_t sum_row) {                       \
+        width_w_run(KH, KW, S, R, in, row, row_step, column, dy, dy_row, rows, count, sum, sum_row);                   \
+    }
+WIDTH_W(width_w_3x3_s1, 3, 3, 1, 4)
+WIDTH_W(width_w_3x3_s2, 3, 3, 2, 2)
+WIDTH_W(width_w_3x3, 3, 3, 1, 1)
+WIDTH_W(width_w_5x5_s1, ROWS_OF_5, 5, 1, 4)
+WIDTH_W(width_w_5x5_s2, ROWS_OF_5, 5, 2, 2)
+WIDTH_W(width_w_5x5, ROWS_OF_5, 5, 1, 1)
+WIDTH_W(width_w_7x7_s1, ROWS_OF_7, 7, 1, 4)
+WIDTH_W(width_w_7x7, ROWS_OF_7, 7, 1, 1)
+WIDTH_W(width_w_7, 1, 7, 1, 1)
+WIDTH_W(width_w_5, 1, 5, 1, 1)
+WIDTH_W(width_w_3, 1, 3, 1, 1)
+WIDTH_W(width_w_1, 1, 1, 1, 1)
+
+static const struct row_of_width_blocks {
+    int64_t rows, columns;
+    int64_t stride;  // of undilated rows; 0: any, dilated ones too
+    bool alone;      // only for kernels of just that width
+    width_w_function *run;
+} width_w_blocks[] = {
+    {3, 3, 1, true, width_w_3x3_s1}, {3, 3, 2, true, width_w_3x3_s2}, {3, 3, 0, true, width_w_3x3},
+    {ROWS_OF_5, 5, 1, true, width_w_5x5_s1}, {ROWS_OF_5, 5, 2, true, width_w_5x5_s2},
+    {ROWS_OF_5, 5, 0, true, width_w_5x5}, {ROWS_OF_7, 7, 1, true, width_w_7x7_s1},
+    {ROWS_OF_7, 7, 0, true, width_w_7x7}, {1, 7, 0, false, width_w_7}, {1, 5, 0, false, width_w_5},
+    {1, 3, 0, false, width_w_3}, {1, 1, 0, false, width_w_1},
+};
+
+typedef struct width_w_call {
+    solve s;
+    plan plan;
+    const elem *big, *small;
+    elem *weights;
+    float *sums;     // [chunk][g][k]
+    char *own;
+    int64_t chunks, chunk_units, channels; // channels of a task
+} width_w_call;
+
+// One tap, the products that have an input alone.
+static float width_w_exact(const solve *s, const float *in, int64_t row, const elem *dy, int64_t rows, int64_t count,
+                           int64_t y, int64_t x) {
+    vec acc = {0};
+    for (int64_t o = 0; o < rows; o++, y += s->axes[1].in_step, in += row) {
+        if ((uint64_t)y >= (uint64_t)s->axes[1].in)
+            continue;
+        for (int64_t q = 0; q < count; q += LANES) {
+            const vec product = vec_load(in + q) * lanes_load(dy + o * s->out_x[1] + q, true, least(LANES, count - q));
+            acc += within(product, x + q * s->axes[2].in_step, s->axes[2].in_step, s->axes[2].in, count - q);
+        }
+    }
+    return vec_sum(acc);
+}
+
+static void width_w_unit(const solve *s, const plan *c, const float *in, const taps *d, const elem *dy, unit u,
+                         bool exact, float *sum) {
+    const opwright_problem *p = s->problem;
+    const int64_t *K = p->taps, rows = least(c->q[0], s->axes[1].out - u.q_row);
+    const int64_t count = least(c->q[1], s->axes[2].out - u.q_column), D = p->dilation[1];
+    const elem *from = dy + u.q_row * s->out_x[1] + u.q_column;
+    memset(sum, 0, (size_t)volume(K) * 4);
+    for (int64_t j = 0; j < d->count; j++)
+        for (int64_t h = 0, several; h < K[1]; h += several) {
+            several = 1;
+            for (int64_t w = 0, columns; w < K[2]; w += columns) {
+                const int64_t first = w * p->dilation[2] - p->pad[2];
+                const float *at = in + j * c->plane + h * D * c->row;
+                float *to = sum + ((d->k + j) * K[1] + h) * K[2] + w;
+                if (exact) {
+                    columns = 1;
+                    *to = width_w_exact(s, at + place(s, c, first), s->axes[1].in_step * c->row, from, rows, count,
+                                        u.q_row * s->axes[1].in_step + h * D - p->pad[1],
+                                        u.q_column * s->axes[2].in_step + first);
+                    continue;
+                }
+                const struct row_of_width_blocks *b = width_w_blocks;
+                while (b->rows > K[1] - h || b->columns > K[2] - w || (b->alone && b->columns != K[2]) ||
+                       (b->stride != 0 && (b->stride != s->axes[1].in_step || D != 1)))
+                    b++;
+                several = b->rows, columns = b->columns;
+                int64_t column[MAX_TAPS];
+                for (int64_t k = 0; k < columns; k++)
+                    column[k] = place(s, c, first + k * p->dilation[2]);
+                b->run(at, D * c->row, s->axes[1].in_step * c->row, column, from, s->out_x[1], rows, count, to, K[2]);
+            }
+        }
+}
+
+static void width_w_task(const void *context, int64_t task, int64_t worker) {
+    const width_w_call *c = context;
+    const solve *s = &c->s;
+    const plan *b = &c->plan;
+    const opwright_problem *p = s->problem;
+    const int64_t K = volume(p->taps), groups = ceil_div(p->G, c->channels), chunk = task / groups;
+    float *rows = (float *)(void *)(c->own + worker * b->own_bytes), *part = rows + b->rows_bytes / 4;
+    unit last = {.q_row = -1};
+    int64_t planes = 0;
+    for (int64_t g = task % groups * c->channels, end = least(p->G, g + c->channels); g < end; g++) {
+        float *sum = c->sums + (chunk * p->G + g) * K;
+        memset(sum, 0, (size_t)K * 4);
+        for (int64_t i = chunk * c->chunk_units; i < least(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
+            const int64_t n = i / b->units;
+            const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
+            const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
+            const elem *dy = c->small + n * p->small_n + g * p->small_c + u.d * p->small_x[0];
+            fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column,
+                       same_place(&u, &last) && d.count <= planes, rows);
+            last = u, planes = d.count;
+            // 3.5 instead of 5.0 ms for 16 images of 32x112x112.
+            if (p->N * p->big_n > FAR && n + 1 < p->N && b->units == 1) {
+                prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, p->big_c, 0);
+                prefetch(dy + p->small_n, p->small_c, 0);
+            }
+            width_w_unit(s, b, rows, &d, dy, u, false, part);
+            // A zero beside the input times Inf or NaN: again, without the zeros.
+            bool finite = true;
+            for (int64_t k = 0; k < K; k++)
+                finite &= !isnan(part[k]);
+            if (!finite)
+                width_w_unit(s, b, rows, &d, dy, u, true, part);
+            for (int64_t k = 0; k < K; k++)
+                sum[k] += part[k];
+        }
+    }
+}
+
+static void width_w_finish(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const width_w_call *c = context;
+    const opwright_problem *p = c->s.problem;
+    const int64_t K = volume(p->taps);
+    for (int64_t g = task * FINISH_CHANNELS; g < least(p->G, (task + 1) * FINISH_CHANNELS); g++) {
+        int64_t k = 0;
+        for (int64_t kd = 0; kd < p->taps[0]; kd++)
+            for (int64_t kh = 0; kh < p->taps[1]; kh++)
+                for (int64_t kw = 0; kw < p->taps[2]; kw++, k++) {
+                    float sum = 0;
+                    for (int64_t chunk = 0; chunk < c->chunks; chunk++)
+                        sum += c->sums[(chunk * p->G + g) * K + k];
+                    elem_put(c->weights + g * p->w_g + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2], sum);
+                }
+    }
+}
+
+static width_w_call width_w_of(const opwright_problem *p) {
+    width_w_call c = {.s = solve_of(p, false)};
+    c.plan = plan_of(&c.s);
+    c.plan.own_bytes = c.plan.rows_bytes + rounded(volume(p->taps) * 4);
+    const int64_t units = p->N * c.plan.units;
+    c.chunk_units = ceil_div(units, least(units, ceil_div(W_TASKS, p->G)));
+    c.chunks = ceil_div(units, c.chunk_units);
+    c.channels = ceil_div(c.plan.task_units, c.chunk_units);
+    return c;
+}
+
+static int64_t sums_bytes(const width_w_call *c) {
+    return rounded(c->chunks * c->s.problem->G * volume(c->s.problem->taps) * 4);
+}
+
+int64_t depthwise_columns_w_scratch(const opwright_problem *p, int64_t workers) {
+    const width_w_call c = width_w_of(p);
+    return sums_bytes(&c) + workers * c.plan.own_bytes;
+}
+
+void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+                         const opwright_team *team, void *scratch) {
+    width_w_call c = width_w_of(p);
+    c.big = big, c.small = small, c.weights = weights, c.sums = scratch, c.own = (char *)scratch + sums_bytes(&c);
+    opwright_run(team, width_w_task, &c, c.chunks * ceil_div(p->G, c.channels));
+    opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
+}
