@@ -82,6 +82,8 @@ INLINE int64_t tap_position(const axis *a, int64_t k, bool backward) {
 static phase phase_of(const axis *a, int64_t r, bool backward) {
     if (!backward)
         return (phase){a->out, a->taps, -a->pad, 0, 0, 1};
+    if (a->out_step == 1) // as below, without the divisions
+        return (phase){a->out, a->taps, a->pad - (a->taps - 1) * a->dilation, 0, a->taps - 1, -1};
     phase p = {.count = r < a->out ? (a->out - r - 1) / a->out_step + 1 : 0, .tap_step = -a->classes};
     const int64_t sum = r + a->pad;
     if (sum % a->common != 0)
@@ -192,7 +194,10 @@ INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int6
 
 // The units of neighbouring channels of one pixel.
 INLINE vec channel_units(const elem *p, int64_t channels) {
-#if OPWRIGHT_PAIRS
+#if OPWRIGHT_PAIRS && !defined(__SANITIZE_ADDRESS__)
+    const __mmask32 there = channels >= 2 * LANES ? ~(__mmask32)0 : ((__mmask32)1 << channels) - 1;
+    return (vec)_mm512_maskz_loadu_epi16(there, p);
+#elif OPWRIGHT_PAIRS
     vec v = {0};
     memcpy(&v, p, 2 * (size_t)channels);
     return v;
