@@ -169,20 +169,17 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     to += first * pixel;
     count = last - first;
     if (s->in_c == 1) {
-        for (int64_t x = 0; x < count; x++, row += step, to += pixel) {
-            if (sizeof(elem) * UNIT_CHANNELS == sizeof(unit)) {
-                if (UNIT_CHANNELS == 2 && reduced % 2 == 1)
-                    to[reduced / 2] = 0;
-                memcpy(to, row, (size_t)reduced * sizeof *row);
-                continue;
-            }
-            for (int64_t c = 0; c < reduced; c += LANES) {
-                if (reduced - c >= LANES)
-                    vec_store((float *)(void *)(to + c), elem_load(row + c));
+        // Pixels side by side, here and there, are one long line of channels.
+        const bool joined = step == reduced && pixel * UNIT_CHANNELS == reduced;
+        const int64_t lines = joined ? 1 : count, length = joined ? count * reduced : reduced;
+        for (int64_t x = 0; x < lines; x++, row += step, to += pixel)
+            for (int64_t c = 0; c < length; c += LANES * UNIT_CHANNELS) {
+                const vec v = channel_units(row + c, length - c);
+                if (length - c >= LANES * UNIT_CHANNELS)
+                    vec_store((float *)(void *)(to + c / UNIT_CHANNELS), v);
                 else
-                    units_store_part(to + c, elem_load_part(row + c, reduced - c), reduced - c);
+                    units_store_part(to + c / UNIT_CHANNELS, v, ceil_div(length - c, UNIT_CHANNELS));
             }
-        }
         return;
     }
     for (int64_t c = 0; c < reduced; c += LANES * UNIT_CHANNELS) {

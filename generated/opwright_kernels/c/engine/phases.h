@@ -87,6 +87,8 @@ INLINE int64_t tap_position(const axis *a, int64_t k, bool backward) {
 static inline phase phase_of(const axis *a, int64_t r, bool backward) {
     if (!backward)
         return (phase){a->out, a->taps, -a->pad, 0, 0, 1};
+    if (a->out_step == 1) // as below, without the divisions
+        return (phase){a->out, a->taps, a->pad - (a->taps - 1) * a->dilation, 0, a->taps - 1, -1};
     phase p = {.count = r < a->out ? (a->out - r - 1) / a->out_step + 1 : 0, .tap_step = -a->classes};
     const int64_t sum = r + a->pad;
     if (sum % a->common != 0)
