@@ -16,10 +16,11 @@ from ._errors import Refusal
 
 Array = np.ndarray[Any, Any]
 
+# For the dtypes that the buffer protocol lacks, those in whose name it gives their memory to cffi.
+BITS = {np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16)}
+
 _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_UINT16 = np.dtype(np.uint16)
 _OVERLAP_WORK = 10_000  # candidates that the exact test may try: at the most 1.7 ms in 20,000 random pairs of views
 
 
@@ -230,6 +231,5 @@ def pointer(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
     `ctype` names the pointer, as "float *" or, for bfloat16 and float16, "uint16_t *"; or is its type, from ffi.typeof,
     which saves 0.25 us of parsing.
     """
-    if array.dtype == _BFLOAT16:  # the buffer protocol has no bfloat16
-        array = array.getfield(_UINT16)
-    return ffi.from_buffer(ctype, array, writable)
+    bits = BITS.get(array.dtype)
+    return ffi.from_buffer(ctype, array if bits is None else array.getfield(bits), writable)

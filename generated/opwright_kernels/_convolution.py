@@ -6,10 +6,17 @@
 
 from __future__ import annotations
 
+from marshal import dumps as _dumps
 from typing import Any
 
+from numpy import empty as _empty
+from numpy import ndarray as _ndarray
+
+from . import _operation
 from . import _rules as rules
+from ._errors import Refusal as _Refusal
 from ._operation import ArrayLike, InputInfo, Integers, Operation, SizeField
+from ._scratch import memory as _memory
 
 WORDS: dict[str, rules.Words] = {
     "auto_pad": rules.Words(
@@ -309,9 +316,60 @@ def convolution(
     the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
     anything is written. docs/convolution.md has every rule and formula.
     """
-    return OPERATION.call(
-        (src, weights, bias),
-        (strides, pads_begin, pads_end, dilations, auto_pad, groups, data_format, weights_format),
-        out,
-        threads,
-    )
+    _inputs = (src, weights, bias)
+    _attributes: Any = (strides, pads_begin, pads_end, dilations, auto_pad, groups, data_format, weights_format)
+    # A call like one before, with arrays that need no copies, is over in a few steps; any other goes through them all.
+    if (
+        type(src) is _ndarray
+        and type(weights) is _ndarray
+        and (bias is None or type(bias) is _ndarray)
+        and (out is None or type(out) is _ndarray)
+    ):
+        try:
+            _key = (
+                "convolution",
+                src.dtype,
+                weights.dtype,
+                None if bias is None else bias.dtype,
+                _dumps(
+                    (
+                        src.shape,
+                        weights.shape,
+                        None if bias is None else bias.shape,
+                        _attributes,
+                    ),
+                    2,
+                ),
+            )
+            _plan = _operation.PLANS.get(_key)
+            if (
+                _plan is not None
+                and _plan.uniform
+                and src.flags.carray
+                and weights.flags.carray
+                and (bias is None or bias.flags.carray)
+                and (out is None or (out.dtype is _plan.dtype and out.shape == _plan.shape and out.flags.carray))
+            ):
+                _address, _kind, _bits = _plan.address, _plan.output, _plan.bits
+                _at_src = _address(_kind, src if _bits is None else src.getfield(_bits), False)
+                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits), False)
+                _at_bias = _plan.null if bias is None else _address(
+                    _kind, bias if _bits is None else bias.getfield(_bits), False
+                )
+                _result = _empty(_plan.shape, _plan.dtype) if out is None else out
+                _start = _address(_kind, _result if _bits is None else _result.getfield(_bits), True)
+                _end = _start + _result.size
+                if out is None or not (  # arrays without gaps whose ends do not cross lie apart
+                    (_at_src < _end and _start < _at_src + src.size)
+                    or (_at_weights < _end and _start < _at_weights + weights.size)
+                    or (bias is not None and _at_bias < _end and _start < _at_bias + bias.size)
+                ):
+                    _parts = 1
+                    if threads is not None or _plan.terms >= _operation.SERIAL_TERMS:
+                        _parts = _operation.thread_count(_plan, threads)
+                    _team, _size = _plan.workers(_parts)
+                    _plan.kernel(_at_src, _at_weights, _at_bias, _start, _plan.sizes, _team, _memory(_size))
+                    return _result
+        except (_Refusal, MemoryError, ValueError):
+            pass  # told below
+    return OPERATION.call(_inputs, _attributes, out, threads)

@@ -6,10 +6,17 @@
 
 from __future__ import annotations
 
+from marshal import dumps as _dumps
 from typing import Any
 
+from numpy import empty as _empty
+from numpy import ndarray as _ndarray
+
+from . import _operation
 from . import _rules as rules
+from ._errors import Refusal as _Refusal
 from ._operation import ArrayLike, InputInfo, Integers, Operation, SizeField
+from ._scratch import memory as _memory
 
 WORDS: dict[str, rules.Words] = {
     "auto_pad": rules.Words(
@@ -354,20 +361,69 @@ def convolution_backward_data(
     the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
     anything is written. docs/convolution_backward_data.md has every rule and formula.
     """
-    return OPERATION.call(
-        (diff_dst, weights, dst_shape_tensor),
-        (
-            strides,
-            pads_begin,
-            pads_end,
-            dilations,
-            auto_pad,
-            output_padding,
-            groups,
-            data_format,
-            weights_format,
-            dst_shape,
-        ),
-        out,
-        threads,
+    _inputs = (diff_dst, weights, dst_shape_tensor)
+    _attributes: Any = (
+        strides,
+        pads_begin,
+        pads_end,
+        dilations,
+        auto_pad,
+        output_padding,
+        groups,
+        data_format,
+        weights_format,
+        dst_shape,
     )
+    # A call like one before, with arrays that need no copies, is over in a few steps; any other goes through them all.
+    if (
+        type(diff_dst) is _ndarray
+        and type(weights) is _ndarray
+        and (
+            dst_shape_tensor is None
+            or (type(dst_shape_tensor) is _ndarray and dst_shape_tensor.size <= _operation.KEPT_EXTENTS and out is None)
+        )
+        and (out is None or type(out) is _ndarray)
+    ):
+        try:
+            _key = (
+                "convolution_backward_data",
+                diff_dst.dtype,
+                weights.dtype,
+                None if dst_shape_tensor is None else dst_shape_tensor.dtype,
+                _dumps(
+                    (
+                        diff_dst.shape,
+                        weights.shape,
+                        None if dst_shape_tensor is None else dst_shape_tensor.tobytes(),
+                        _attributes,
+                    ),
+                    2,
+                ),
+            )
+            _plan = _operation.PLANS.get(_key)
+            if (
+                _plan is not None
+                and _plan.uniform
+                and diff_dst.flags.carray
+                and weights.flags.carray
+                and (out is None or (out.dtype is _plan.dtype and out.shape == _plan.shape and out.flags.carray))
+            ):
+                _address, _kind, _bits = _plan.address, _plan.output, _plan.bits
+                _at_diff_dst = _address(_kind, diff_dst if _bits is None else diff_dst.getfield(_bits), False)
+                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits), False)
+                _result = _empty(_plan.shape, _plan.dtype) if out is None else out
+                _start = _address(_kind, _result if _bits is None else _result.getfield(_bits), True)
+                _end = _start + _result.size
+                if out is None or not (  # arrays without gaps whose ends do not cross lie apart
+                    (_at_diff_dst < _end and _start < _at_diff_dst + diff_dst.size)
+                    or (_at_weights < _end and _start < _at_weights + weights.size)
+                ):
+                    _parts = 1
+                    if threads is not None or _plan.terms >= _operation.SERIAL_TERMS:
+                        _parts = _operation.thread_count(_plan, threads)
+                    _team, _size = _plan.workers(_parts)
+                    _plan.kernel(_at_diff_dst, _at_weights, _start, _plan.sizes, _team, _memory(_size))
+                    return _result
+        except (_Refusal, MemoryError, ValueError):
+            pass  # told below
+    return OPERATION.call(_inputs, _attributes, out, threads)

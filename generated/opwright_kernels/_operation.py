@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import _build, _isa, _scratch, _team, _threads
-from ._arrays import Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
+from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._errors import Refusal
 from ._rules import DTYPES, Resolution
 
@@ -47,6 +47,7 @@ ENGINE = {
 DEPTHWISE = "depthwise"
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 KEPT_PLANS = 512
+KEPT_EXTENTS = 16  # of a vector that states a shape, as part of a key
 # Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
 # other sleeps (AVX-512, f32): at 2**18 terms with few channels or depthwise; denser problems split from 2**21 on only.
 SERIAL_TERMS = 2**18
@@ -98,8 +99,10 @@ class Plan:
     terms: int
     inputs: tuple[tuple[int, Any], ...]  # position among the call's inputs, C type of the pointer
     output: Any
-    team: Callable[[int], Any]  # what the kernel takes for a number of workers
+    workers: Callable[[int], tuple[Any, int]]  # for a number of them, what the kernel takes as its team, and `scratch`
     scratch: Callable[[int], int] | None  # bytes for a number of workers; None: a kernel that computes a part
+    uniform: bool  # a fast kernel, and all tensors are of one dtype: what the generated functions look after themselves
+    bits: np.dtype[Any] | None  # the dtype in whose name a uniform plan's memory has a buffer; None: its own
 
 
 @cache
@@ -171,13 +174,11 @@ class Operation:
         return refusal.error(self.function, self.spec(refusal.rule, refusal.argument))
 
     def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any) -> Any:
-        """Run a call; see the generated function for what it takes and returns."""
+        """Run a call; see the generated function for what it takes and returns. Most calls that are repeated it runs
+        itself: this is for all others, and for every refusal."""
         try:
-            plan = _plans.get(_signature(self.function, inputs, attributes))
-            if plan is None:
-                inputs, plan = self.prepared(inputs, attributes)
-            parts = _threads.check_threads("threads", threads) if threads is not None else 0
-            return self.run(plan, inputs, out, parts)
+            inputs, plan = self.prepared(inputs, attributes)
+            return self.run(plan, inputs, out, thread_count(plan, threads))
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
@@ -187,15 +188,35 @@ class Operation:
     def prepared(self, inputs: Sequence[Any], attributes: Sequence[Any]) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature."""
         arrays = self.arrays(inputs)
-        key = _signature(self.function, arrays, attributes)
-        plan = _plans.get(key)
+        key = self.signature(arrays, attributes)
+        plan = PLANS.get(key)
         if plan is None:
             plan = self.plan(self.resolve(*arrays, *attributes))
             if key is not None and all(map(_plain, attributes)):
-                if len(_plans) >= KEPT_PLANS:
-                    _plans.clear()
-                _plans[key] = plan
+                if len(PLANS) >= KEPT_PLANS:
+                    PLANS.clear()
+                PLANS[key] = plan
         return arrays, plan
+
+    def signature(self, inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
+        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind.
+
+        marshal writes a value with its type, so that 1, True and 1.0 make three keys, and a list as it is now. It takes
+        a third of the time of tuples of values and types (0.35 us for four lists of two, CPython 3.11). The generated
+        functions write the same key in one expression.
+        """
+        dtypes, values = [], []
+        for info, value in zip(self.inputs, inputs):
+            if value is not None and type(value) is not np.ndarray:
+                return None
+            if value is not None and info.states_shape and value.size > KEPT_EXTENTS:
+                return None
+            dtypes.append(None if value is None else value.dtype)
+            values.append(None if value is None else value.tobytes() if info.states_shape else value.shape)
+        try:  # in the last version in which equal values have equal bytes
+            return (self.function, *dtypes, dumps((*values, tuple(attributes)), 2))
+        except ValueError:  # an attribute of a kind that has no literal
+            return None
 
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
         """Every input as an array, its protocol resolved; what is only described stays so."""
@@ -308,8 +329,13 @@ class Operation:
             setattr(sizes, member.name, value)
         ffi = library.ffi
 
-        def team(workers: int) -> Any:
-            return ffi.cast("opwright_team *", _team.team(workers)) if workers > 1 else ffi.NULL
+        scratch = partial(getattr(library.lib, f"{kernel}_scratch"), sizes) if isa.fast else None
+
+        data = [info for info in self.inputs if not info.states_shape]
+
+        def workers(number: int) -> tuple[Any, int]:
+            team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
+            return team, scratch(number) if scratch else 0
 
         return Plan(
             kernel=getattr(library.lib, kernel),
@@ -326,12 +352,14 @@ class Operation:
                 if not info.states_shape
             ),
             output=ffi.typeof(f"{C_TYPES[row[self.output]]} *"),
-            team=cache(team),
-            scratch=cache(partial(getattr(library.lib, f"{kernel}_scratch"), sizes)) if isa.fast else None,
+            workers=cache(workers),
+            scratch=scratch,
+            uniform=isa.fast and {row[info.parameter] for info in data} == {row[self.output]},
+            bits=BITS.get(DTYPES[row[self.output]]),
         )
 
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
-        """Hand the arrays to the kernel; `parts` is the number of threads, 0 where the call does not say."""
+        """Hand the arrays to the kernel; `parts` is the number of threads."""
         if out is None:
             written = target = _allocated(plan.shape, plan.dtype)
         else:
@@ -347,11 +375,9 @@ class Operation:
             else:
                 arguments.append(address(c_type, contiguous(value)[0], False))
         arguments.append(address(plan.output, written, True))
-        if parts == 0:
-            parts = 1 if plan.terms < SERIAL_TERMS else _threads.get_num_threads()
         if plan.scratch is not None:
-            workers = parts if parts < _team.MOST else _team.MOST
-            plan.kernel(*arguments, plan.sizes, plan.team(workers), _scratch.memory(plan.scratch(workers)))
+            team, size = plan.workers(parts)
+            plan.kernel(*arguments, plan.sizes, team, _scratch.memory(size))
         elif parts == 1:
             plan.kernel(*arguments, plan.sizes, 0, 1)
         else:
@@ -379,6 +405,13 @@ class Operation:
                     "out-overlap", "out", f"an array that shares memory with {info.parameter}", "memory of its own"
                 )
         return target
+
+
+def thread_count(plan: Plan, threads: Any) -> int:
+    """How many threads a call has. Refusal where `threads` or the environment is no number of them."""
+    if threads is not None:
+        return min(_threads.check_threads("threads", threads), _team.MOST)
+    return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MOST)
 
 
 def named(operations: Mapping[str, Operation], op: str) -> Operation:
@@ -424,7 +457,7 @@ def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         ) from None
 
 
-_plans: dict[Any, Plan] = {}
+PLANS: dict[Any, Plan] = {}
 _libraries: dict[tuple[str, ...], _build.Library] = {}
 _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
@@ -436,34 +469,6 @@ def _provenance() -> dict[str, dict[str, dict[str, str]]]:
     return loaded
 
 
-def _signature(function: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
-    """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind.
-
-    marshal writes a value with its type, so that 1, True and 1.0 make three keys, and a list as it is now. It takes a
-    third of the time of tuples of values and types (0.35 us for four lists of two, CPython 3.11).
-    """
-    key: list[Any] = [function]
-    parts: list[Any] = [attributes]
-    for value in inputs:
-        if type(value) is np.ndarray:
-            dtype = value.dtype
-            key.append(dtype)
-            parts.append(value.shape)
-            if dtype.kind == "i":
-                if value.size > 16:
-                    return None
-                parts.append(value.tobytes())
-        elif value is None:
-            parts.append(None)
-        else:
-            return None
-    try:
-        key.append(dumps(parts, 2))  # the last version in which equal values have equal bytes
-    except ValueError:  # an attribute of a kind that has no literal
-        return None
-    return tuple(key)
-
-
 def _plain(attribute: Any) -> bool:
     """Whether marshal tells `attribute` from all others: of what has a buffer it writes only the bytes."""
     if type(attribute) in (list, tuple):
@@ -473,7 +478,7 @@ def _plain(attribute: Any) -> bool:
 
 def forget() -> None:
     """Drop all plans and read the environment anew; for tests that change OPWRIGHT_ISA."""
-    _plans.clear()
+    PLANS.clear()
     _choices.clear()
     _isa.allowed.cache_clear()
 

@@ -31,6 +31,7 @@ class Parameter:
     annotation: str
     default: str | None
     summary: str
+    states_shape: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def _input_parameter(tensor: Tensor) -> Parameter:
         f"{annotation} | None" if optional else annotation,
         "None" if optional else None,
         tensor.summary or "",
+        tensor.shape_of is not None,
     )
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import opwright_kernels as ok
 import pytest
 from opwright_kernels import _operation, _threads
 from support import rulings
-from support.calls import describe, mutated_call, random_call
+from support.calls import Call, describe, mutated_call, random_call
 from support.generated import FULL, PACKAGE, attempt, function, rng, run, same
 from support.package import ROOT, package
 from support.rulings import OPERATIONS, Accepted
@@ -387,7 +388,56 @@ def test_more_signatures_than_are_remembered_give_right_results() -> None:
             result = ok.conv_transpose(np.ones((1, extent, 1), F32), np.ones((1, 1, 1), F32), **plain)
             assert result.shape == (1, extent, 1)
             assert result[0, -1, 0] == 1
-    assert len(_operation._plans) <= _operation.KEPT_PLANS
+    assert len(_operation.PLANS) <= _operation.KEPT_PLANS
+
+
+def plain(one: Call) -> Call:
+    """The same call, its integers Python's own and its arrays contiguous."""
+    attributes = {
+        name: np.asarray(value).tolist() if np.ndim(value) or isinstance(value, np.generic) else value
+        for name, value in one.attributes.items()
+    }
+    inputs = tuple(None if array is None else array.copy(order="C") for array in one.inputs)
+    return replace(one, inputs=inputs, attributes=attributes)
+
+
+def test_a_repeated_call_of_plain_arrays_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generated functions write the same key as the long way does, and find what it left there."""
+    calls = [plain(random_call(rng("short way", op), op)) for op in OPERATIONS]
+    expected = [run(one) for one in calls]
+    longer: list[str] = []
+    long_way = _operation.Operation.call
+    monkeypatch.setattr(
+        _operation.Operation, "call", lambda self, *rest: (longer.append(self.name), long_way(self, *rest))[1]
+    )
+    for one, result in zip(calls, expected, strict=True):
+        assert same(run(one), result)
+        assert same(run(one, threads=2), result)
+    fast = [one.op for one in calls if ok.explain(one.op, *one.inputs, **one.attributes).variant.isa != "portable"]
+    assert not set(longer) & set(fast)
+
+
+def test_a_remembered_output_may_touch_an_input_but_share_no_cell_with_it() -> None:
+    size = EXPECTED.size
+    memory = np.zeros(SRC.size + 2 * size + WEIGHTS.size, F32)
+    src = memory[size : size + SRC.size].reshape(SRC.shape)
+    src[...] = SRC
+    weights = memory[2 * size + SRC.size :].reshape(WEIGHTS.shape)
+    weights[...] = WEIGHTS
+    starts = {0: "", size + SRC.size: "", 1: "src", size + SRC.size - 1: "src", size + SRC.size + 1: "weights"}
+    call(src, weights)
+    for start, shared in starts.items():
+        out = memory[start : start + size].reshape(SHAPE)
+        if shared:
+            with pytest.raises(ok.SpecError, match=f"shares memory with {shared}"):
+                call(src, weights, out=out)
+        else:
+            assert call(src, weights, out=out) is out
+            assert same(out, EXPECTED)
+    assert same(src, SRC)
+    assert same(weights, WEIGHTS)
+    with pytest.raises(ok.SpecError, match="shares memory with bias"):
+        call(src, weights, memory[3:7], out=memory[:size].reshape(SHAPE))
 
 
 def test_the_values_of_the_inputs_are_not_remembered() -> None:

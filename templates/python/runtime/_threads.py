@@ -18,11 +18,17 @@ from ._errors import Refusal
 
 Kernel = Callable[[int, int], object]
 
+# The table behind os.environ, as it is at any time: a look into it takes 0.04 us, os.environ.get 1.1.
+_environment: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+_VARIABLE = b"OPWRIGHT_NUM_THREADS"
+
 _chosen: int | None = None
 
 
 def check_threads(argument: str, value: object) -> int:
     """`value` as a number of threads. Refusal (rule "threads") unless it is an integer >= 1."""
+    if type(value) is int and 1 <= value < 2**63:
+        return value
     try:
         threads = int_scalar(argument, value)
     except Refusal as refusal:
@@ -49,20 +55,22 @@ def get_num_threads() -> int:
     """
     if _chosen is not None:
         return _chosen
-    wanted = os.environ.get("OPWRIGHT_NUM_THREADS")
+    wanted = _environment.get(_VARIABLE)
     return _parse(wanted) if wanted else cpu_count()
 
 
 @cache
-def _parse(text: str) -> int:
+def _parse(wanted: bytes) -> int:
+    text = os.fsdecode(wanted)
     try:
         return check_threads("OPWRIGHT_NUM_THREADS", int(text))
     except ValueError:
         raise Refusal("threads", "OPWRIGHT_NUM_THREADS", repr(text), "an integer >= 1") from None
 
 
+@cache
 def cpu_count() -> int:
-    """The number of CPUs that this process may run on."""
+    """The number of CPUs that this process may run on, as it was when somebody first asked in it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -162,6 +170,7 @@ def _forget_threads() -> None:
     """In a forked child, where the pool's threads do not exist."""
     global _pool
     _pool = _Pool()
+    cpu_count.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
