@@ -18,6 +18,11 @@ enum {
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
+    // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
+    // NCX, where both transpose, has its match at 8.
+    MOST_SHARING = 16,
+    NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
+    MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     AHEAD = 4,              // lines of weights that are asked for before they are packed
 };
 
@@ -46,12 +51,17 @@ INLINE int64_t panel_width(const plan *p, int64_t panel) {
     return left >= p->wide || left == 3 ? p->wide : left;
 }
 
-// How many groups fill a vector where one would leave lanes empty: their inputs have to fit one, too.
+// Of those that are taken as one, the last ones may be fewer.
+INLINE int64_t groups_of(const plan *p, int64_t group) {
+    return least(p->together, p->s.problem->G - group * p->together);
+}
+
+// How many groups share a vector where one would leave lanes empty: what they reach of a pixel has to fit a few vectors.
 static int64_t groups_together(const solve *s) {
-    const int64_t groups = LANES / s->lanes;
-    const bool fit = groups > 1 && LANES % s->lanes == 0 && s->problem->G % groups == 0 &&
-                     s->reduced % UNIT_CHANNELS == 0 && groups * (s->reduced / UNIT_CHANNELS) <= LANES;
-    return fit ? groups : 1;
+    const int64_t groups = least(LANES / s->lanes, s->problem->G);
+    const bool small = s->lanes * s->reduced <= (s->in_c == 1 && s->out_c == 1 ? MOST_SHARING : MOST_SHARING / 2);
+    const bool fit = groups * s->lanes * 4 >= LANES * 3 && groups * s->reduced <= MOST_PICKED * LANES;
+    return groups > 1 && small && fit ? groups : 1;
 }
 
 // The rows of input that are copied of `span` rows.
@@ -76,7 +86,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
     p->together = groups_together(s);
-    p->groups = problem->G / p->together;
+    p->groups = ceil_div(problem->G, p->together);
     p->lanes = s->lanes * p->together;
     p->vectors = ceil_div(p->lanes, LANES);
 
@@ -126,11 +136,19 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
         p->rows = ceil_div(p->rows, 2);
     span(h, backward, 0, p->rows, &low, &high);
     count_slots(p, high - low);
+    if (p->together > 1) {
+        const int64_t in_row = p->slot_columns * problem->G * s->reduced, out_row = p->columns * problem->G * s->lanes;
+        while (p->rows > 1 && (p->slots * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES) {
+            p->rows = ceil_div(p->rows, 2);
+            span(h, backward, 0, p->rows, &low, &high);
+            count_slots(p, high - low);
+        }
+    }
     p->row_blocks = ceil_div(height, p->rows);
 
     p->own = pixels <= FEW_PIXELS;
     p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
-    p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && p->lanes % LANES == 0;
+    p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
     const int64_t blocks = p->own ? p->groups : planes * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
@@ -190,34 +208,66 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     }
 }
 
-// The same for groups that share a vector: a vector for each unit of channels, its lanes those of the lane's group.
-static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, unit *to) {
+// A vector of lanes that names, for each lane, a channel: picked from the vectors of `there` channels; 0 for channel -1.
+INLINE vec pick_channels(const vec *from, int64_t step, int64_t there, ivec channel) {
+    uvec picked = {0};
+    for (int64_t j = 0; j * LANES < there; j++) {
+        const vec v = vec_pick(from[j * step], channel & (LANES - 1));
+        uvec bits;
+        memcpy(&bits, &v, sizeof bits);
+        picked |= bits & (uvec)((channel & ~(LANES - 1)) == (int32_t)(j * LANES));
+    }
+    vec v;
+    memcpy(&v, &picked, sizeof v);
+    return v;
+}
+
+// The same for groups that share a vector, `groups` of them: a vector for each unit of channels, its lanes those of the
+// lane's group.
+static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
     const solve *s = &p->s;
     const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
     memset(to, 0, (size_t)(first * p->pixel) * sizeof *to);
     memset(to + last * p->pixel, 0, (size_t)((count - last) * p->pixel) * sizeof *to);
-    ivec lane = {0};
+    const int64_t there = groups * s->reduced;
+    ivec begin, absent; // the first channel of the lane's group
     for (int i = 0; i < LANES; i++)
-        lane[i] = (int32_t)(i / s->lanes * p->channels);
-    const int64_t every = p->together * p->channels; // units of a pixel
+        absent[i] = i < groups * s->lanes ? 0 : -1, begin[i] = (int32_t)(i / s->lanes * s->reduced) | absent[i];
     for (int64_t x = first; x < last; x += LANES) {
         const int64_t pixels = least(LANES, last - x);
         const elem *from = row + (low + x) * s->in_x[2];
-        vec v[LANES];
-        if (s->in_c == 1)
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                v[i] = i < pixels ? channel_units(from + i * s->in_x[2], every * UNIT_CHANNELS) : (vec){0};
-        else {
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                v[i] = i < every ? unit_line(from + i * UNIT_CHANNELS * s->in_c, s->in_c, UNIT_CHANNELS, s->in_x[2],
-                                             pixels)
-                                 : (vec){0};
-            vec_transpose(v);
+        vec v[MOST_PICKED][LANES];
+        // Pixels are far apart, each in lines of its own, where one has many groups.
+        for (int64_t i = 0; i < LANES && s->in_c == 1; i++)
+            __builtin_prefetch((const char *)(from + (2 * LANES + i) * s->in_x[2]));
+        for (int64_t j = 0, c = 0; c < there; j++, c += LANES)
+            if (s->in_c == 1)
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    v[j][i] = i < pixels ? load_line(from + i * s->in_x[2] + c, 1, there - c) : (vec){0};
+            else {
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    v[j][i] = c + i < there ? load_line(from + (c + i) * s->in_c, s->in_x[2], pixels) : (vec){0};
+                vec_transpose(v[j]);
+            }
+        for (int64_t c = 0; c < p->channels; c++) {
+            unit *at = to + x * p->pixel + c * LANES;
+            const ivec even = (begin + (int32_t)c * UNIT_CHANNELS) | absent;
+#if OPWRIGHT_PAIRS
+            const ivec odd = 2 * c + 1 < s->reduced ? (even + 1) | absent : (ivec){0} - 1;
+            for (int64_t i = 0; i < pixels; i++, at += p->pixel) {
+                const vec low_half = pick_channels(&v[0][i], LANES, there, even);
+                const vec high_half = pick_channels(&v[0][i], LANES, there, odd);
+                uvec low_bits, high_bits;
+                memcpy(&low_bits, &low_half, sizeof low_bits);
+                memcpy(&high_bits, &high_half, sizeof high_bits);
+                low_bits = low_bits >> 16 | high_bits;
+                memcpy(at, &low_bits, sizeof low_bits);
+            }
+#else
+            for (int64_t i = 0; i < pixels; i++, at += p->pixel)
+                vec_store(at, pick_channels(&v[0][i], LANES, there, even));
+#endif
         }
-        unit *at = to + x * p->pixel;
-        UNROLL for (int64_t i = 0; i < LANES; i++)
-            for (int64_t c = 0; c < p->channels && i < pixels; c++)
-                vec_store((float *)(void *)(at + i * p->pixel + c * LANES), vec_pick(v[i], lane + (int32_t)c));
     }
 }
 
@@ -298,19 +348,24 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
 }
 
 // Weights of groups that share a vector, as `[position of the tap][channel][lane]`. They are few.
-static void pack_groups(const plan *p, const elem *from, const int64_t *positions, unit *to) {
+static void pack_groups(const plan *p, const elem *from, const int64_t *positions, int64_t groups, unit *to) {
     const solve *s = &p->s;
     const opwright_problem *problem = s->problem;
     const int64_t *k = problem->taps;
     for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++)
         for (int64_t lane = 0; lane < LANES; lane++) {
+            if (lane >= groups * s->lanes) {
+                for (int64_t c = 0; c < p->channels; c++)
+                    to[(positions[t] + c) * LANES + lane] = 0;
+                continue;
+            }
             const elem *at = from + lane / s->lanes * problem->w_g + lane % s->lanes * s->w_lane +
                              t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
                              t % k[2] * problem->w_k[2];
             for (int64_t c = 0; c < p->channels; c++, at += UNIT_CHANNELS * s->w_reduced) {
                 unit *place = to + (positions[t] + c) * LANES + lane;
 #if OPWRIGHT_PAIRS
-                *place = (uint32_t)at[0] | (uint32_t)at[s->w_reduced] << 16;
+                *place = at[0] | (2 * c + 1 < s->reduced ? (uint32_t)at[s->w_reduced] << 16 : 0);
 #else
                 *place = elem_get(at);
 #endif
@@ -325,7 +380,7 @@ static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
     const int64_t width = panel_width(p, panel) * LANES, first = panel * p->wide * LANES;
     const elem *from = c->weights + group * p->together * s->problem->w_g + first * s->w_lane;
     if (p->together > 1) {
-        pack_groups(p, from, c->positions, to);
+        pack_groups(p, from, c->positions, groups_of(p, group), to);
         return;
     }
     pack_weights(s, c->positions, from, least(width, s->lanes - first), to, width);
@@ -388,7 +443,7 @@ static void place_input(block *b, bool copy) {
             unit *to = b->rows + t * b->plane_step + (row - b->low_row) / b->row_divisor * b->row_step;
             const elem *from = plane + row * s->in_x[1];
             if (p->together > 1)
-                copy_row_of_groups(p, from, b->low_column, high_column - b->low_column, to);
+                copy_row_of_groups(p, from, b->low_column, high_column - b->low_column, groups_of(p, b->group), to);
             else
                 copy_row(s, from, b->low_column, high_column - b->low_column, to, p->pixel);
         }
@@ -539,7 +594,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const solve *s = &p->s;
     const axis *h = &s->axes[1], *w = &s->axes[2];
     const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
-    const int64_t lanes = least(width * LANES, p->lanes - first);
+    const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
     operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES};
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
@@ -589,12 +644,15 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     block b = block_of(c, worker);
     const int64_t share = task % p->groups_of_panels;
     task /= p->groups_of_panels;
+    // Groups that share a vector share cache lines with the next ones, too.
+    const int64_t near = p->together > 1 ? p->groups : 1, group = task % near;
+    task /= near;
     const int64_t column_block = task % p->column_blocks;
     task /= p->column_blocks;
     const int64_t row_block = task % p->row_blocks;
     task /= p->row_blocks;
-    const int64_t planes = p->s.axes[0].out, G = p->groups;
-    place_block(&b, task / planes / G, task / planes % G, task % planes, row_block, column_block);
+    const int64_t planes = p->s.axes[0].out, G = p->groups / near;
+    place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block, column_block);
     place_input(&b, true);
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
     for (int64_t panel = first; panel < last; panel++)
@@ -653,7 +711,7 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     const int64_t padded = p->panels * p->wide * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
-            const int64_t count = most(0, least(LANES, p->lanes - l));
+            const int64_t count = most(0, least(LANES, groups_of(p, g) * p->s.lanes - l));
             const vec v = bias && count > 0 ? elem_load_part(bias + g * p->lanes + l, count) : (vec){0};
             vec_store(c.biases + g * padded + l, v);
         }

@@ -86,7 +86,10 @@ INLINE units units_load(const unit *p) {
     static void vector_tile_##MR(const operands *o) {                                                                  \
         const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;                                       \
         vec sum[MR];                                                                                                   \
-        UNROLL for (int m = 0; m < MR; m++) sum[m] = (vec){0};                                                         \
+        UNROLL for (int m = 0; m < MR; m++) {                                                                          \
+            __builtin_prefetch(o->out + m * out_row, 1);                                                               \
+            sum[m] = (vec){0};                                                                                         \
+        }                                                                                                              \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
             const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
             for (const unit *end = s + r->length * LANES; s != end; s += LANES, v += step) {                           \
