@@ -15,6 +15,8 @@
 
 enum {
     BLOCK_BYTES = 256 << 10, // of a task's input, as in channels.c
+    AHEAD_PIXELS = 64,       // asked for before they are copied,
+    AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
 };
 
@@ -212,10 +214,17 @@ static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t c
             const int64_t pixels = least(LANES, last - x), channels = least(LANES * UNIT_CHANNELS, s->reduced - c);
             const elem *from = row + (low + x) * s->in_x[2] + c;
             vec v[LANES];
-            UNROLL for (int64_t i = 0; i < LANES; i++)
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                __builtin_prefetch((const char *)(from + (AHEAD_PIXELS + i) * s->in_x[2]));
                 v[i] = i < pixels ? channel_units(from + i * s->in_x[2], channels) : (vec){0};
+            }
             vec_transpose(v);
             unit *at = to + c / UNIT_CHANNELS * line + x;
+            if (pixels == LANES && channels == LANES * UNIT_CHANNELS) {
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    vec_store((float *)(void *)(at + i * line), v[i]);
+                continue;
+            }
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 if (i < ceil_div(channels, UNIT_CHANNELS))
                     units_store_part(at + i * line, v[i], pixels);
@@ -240,22 +249,34 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
     }
 }
 
+// Lines of channels are far apart and short: the hardware does not see the next one coming.
+INLINE void ask_for(const elem *line, int64_t count) {
+    for (int64_t x = 0; x < count; x += 64 / (int64_t)sizeof(elem))
+        __builtin_prefetch(line + x);
+}
+
 static void place_input(block *b) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     const elem *image = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c;
     const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
+    int64_t low_row, high_row, low_column, high_column;
+    span(h, s->backward, b->row0, b->row1, &low_row, &high_row);
+    span(w, s->backward, b->column0, b->column1, &low_column, &high_column);
     if (!p->copied) {
         b->plane_step = d->offset_step * s->in_x[0], b->row_step = s->in_x[1];
         b->low_row = b->low_column = 0;
         b->base = (const unit *)(const void *)image + plane0 * s->in_x[0];
+        for (int64_t t = b->depth_first; t < b->depth_last; t++)
+            for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++)
+                for (int64_t c = 0; c < p->channels; c++)
+                    ask_for(image + (plane0 + t * d->offset_step) * s->in_x[0] + row * s->in_x[1] + c * s->in_c + low_column,
+                            high_column - low_column);
         return;
     }
-    int64_t high_row, high_column;
-    span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
-    span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
-    b->low_row = most(b->low_row, 0);
+    b->low_row = most(low_row, 0);
+    b->low_column = low_column;
     b->row_step = p->channels * p->channel_step;
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
@@ -266,9 +287,14 @@ static void place_input(block *b) {
             if (s->in_c == 1 && s->in_x[2] != 1 && w->in_step == 1)
                 copy_columns(s, from, b->low_column, high_column - b->low_column, to, p->channel_step);
             else
-                for (int64_t c = 0; c < p->channels; c++)
-                    copy_line(b, from + c * UNIT_CHANNELS * s->in_c, s->reduced - c * UNIT_CHANNELS, b->low_column,
-                              high_column - b->low_column, to + c * p->channel_step);
+                for (int64_t c = 0; c < p->channels; c++) {
+                    const elem *line = from + c * UNIT_CHANNELS * s->in_c;
+                    const elem *ahead = line + AHEAD_LINES * UNIT_CHANNELS * s->in_c + b->low_column * s->in_x[2];
+                    for (int64_t half = 0; half < UNIT_CHANNELS && s->in_x[2] == 1; half++)
+                        ask_for(ahead + half * s->in_c, high_column - b->low_column);
+                    copy_line(b, line, s->reduced - c * UNIT_CHANNELS, b->low_column, high_column - b->low_column,
+                              to + c * p->channel_step);
+                }
         }
 }
 
