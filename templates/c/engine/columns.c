@@ -5,7 +5,8 @@
 // the rows of a tile are output channels or, where there are fewer channels than phases, phases that reach the same
 // inputs. Weights are packed `[group][output channel][tap][reduced channel]`, or `[...][reduced channel][tap of the
 // row]` where the taps of a row are more than the channels; input is copied `[plane][row][column % step][channel]
-// [column / step]` or read in place. A task is a block of rows and columns of one image and group. Loop order: rows,
+// [column / step]`, a row when the first row of output needs it and over one that none needs any more, or read in
+// place. A task is a block of rows and columns of one image and group. Loop order: rows,
 // phases, groups of tile rows, columns.
 //
 // Zeros beside a row's ends are multiplied. Where that gives NaN the pixel is done again from its own taps.
@@ -15,6 +16,7 @@
 
 enum {
     BLOCK_BYTES = 256 << 10, // of a task's input, as in channels.c
+    MANY_TASKS = 64,         // more are not made
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
@@ -75,17 +77,16 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     p->copied |= w->out / w->out_step - (p->column_blocks - 1) * p->columns < LANES;
     p->channel_step = p->copied ? p->part_step * w->in_step : s->in_c;
     const int64_t row_bytes = d->taps * p->channels * p->part_step * w->in_step * 4;
-    p->rows = height;
+    span(h, backward, 0, 1, &low, &high);
+    p->slots = most(1, least(high - low, h->in));
     const int64_t planes = problem->N * problem->G * d->out * p->column_blocks;
+    p->rows = height;
     for (;;) {
-        span(h, backward, 0, p->rows, &low, &high);
-        p->slots = least(high, h->in) - most(low, 0);
-        const bool fits = p->slots * row_bytes <= BLOCK_BYTES && planes * ceil_div(height, p->rows) >= 8;
-        if (p->rows == 1 || fits)
+        const int64_t tasks = planes * ceil_div(height, p->rows);
+        if (p->rows == 1 || tasks >= MANY_TASKS || (tasks >= 8 && p->rows * h->in_step < 8 * p->slots))
             break;
         p->rows = ceil_div(p->rows, 2);
     }
-    p->slots = most(0, least(high - low, h->in));
     p->row_blocks = ceil_div(height, p->rows);
     p->rows_bytes = p->copied ? rounded(p->slots * row_bytes) : 0;
     p->runs_bytes = rounded(taps * most(1, p->along_taps ? p->channels : 1) * (int64_t)sizeof(run));
@@ -195,7 +196,10 @@ typedef struct block {
     phase depth;
     int64_t depth_first, depth_last;
     const unit *base;
-    int64_t plane_step, row_step, low_row, low_column;
+    int64_t plane_step, row_step, low_column;
+    // What is copied, or asked for: rows before placed_row are there.
+    const elem *image;
+    int64_t placed_row, placed_column, placed_columns;
     run *runs;
     float *buffer;
     unit *rows;
@@ -255,46 +259,50 @@ INLINE void ask_for(const elem *line, int64_t count) {
         __builtin_prefetch(line + x);
 }
 
-static void place_input(block *b) {
+static void place_columns(block *b) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
-    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
-    const elem *image = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c;
-    const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
-    int64_t low_row, high_row, low_column, high_column;
-    span(h, s->backward, b->row0, b->row1, &low_row, &high_row);
-    span(w, s->backward, b->column0, b->column1, &low_column, &high_column);
-    if (!p->copied) {
-        b->plane_step = d->offset_step * s->in_x[0], b->row_step = s->in_x[1];
-        b->low_row = b->low_column = 0;
-        b->base = (const unit *)(const void *)image + plane0 * s->in_x[0];
-        for (int64_t t = b->depth_first; t < b->depth_last; t++)
-            for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++)
-                for (int64_t c = 0; c < p->channels; c++)
-                    ask_for(image + (plane0 + t * d->offset_step) * s->in_x[0] + row * s->in_x[1] + c * s->in_c + low_column,
-                            high_column - low_column);
+    int64_t high_column;
+    span(&s->axes[2], s->backward, b->column0, b->column1, &b->low_column, &high_column);
+    b->placed_column = b->low_column, b->placed_columns = high_column - b->low_column, b->placed_row = 0;
+    b->image = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c +
+               (b->plane_q * s->axes[0].in_step + b->depth.offset) * s->in_x[0];
+    if (p->copied) {
+        b->row_step = p->channels * p->channel_step;
+        b->plane_step = p->slots * b->row_step;
+        b->base = b->rows;
         return;
     }
-    b->low_row = most(low_row, 0);
-    b->low_column = low_column;
-    b->row_step = p->channels * p->channel_step;
-    b->plane_step = p->slots * b->row_step;
-    b->base = b->rows;
+    b->plane_step = s->axes[0].offset_step * s->in_x[0], b->row_step = s->in_x[1];
+    b->low_column = 0;
+    b->base = (const unit *)(const void *)b->image;
+}
+
+// The rows of input that the outputs of row_q need and the rows before did not: each plane is a ring of copied rows.
+static void place_rows(block *b, int64_t row_q) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *h = &s->axes[1];
+    int64_t low, high;
+    span(h, s->backward, row_q, row_q + 1, &low, &high);
+    low = most(low, b->placed_row), high = most(low, least(high, h->in));
+    b->placed_row = high;
     for (int64_t t = b->depth_first; t < b->depth_last; t++)
-        for (int64_t row = b->low_row; row < least(high_row, h->in); row++) {
-            const elem *from = image + (plane0 + t * d->offset_step) * s->in_x[0] + row * s->in_x[1];
-            unit *to = b->rows + t * b->plane_step + (row - b->low_row) * b->row_step;
-            if (s->in_c == 1 && s->in_x[2] != 1 && w->in_step == 1)
-                copy_columns(s, from, b->low_column, high_column - b->low_column, to, p->channel_step);
-            else
-                for (int64_t c = 0; c < p->channels; c++) {
-                    const elem *line = from + c * UNIT_CHANNELS * s->in_c;
-                    const elem *ahead = line + AHEAD_LINES * UNIT_CHANNELS * s->in_c + b->low_column * s->in_x[2];
-                    for (int64_t half = 0; half < UNIT_CHANNELS && s->in_x[2] == 1; half++)
-                        ask_for(ahead + half * s->in_c, high_column - b->low_column);
-                    copy_line(b, line, s->reduced - c * UNIT_CHANNELS, b->low_column, high_column - b->low_column,
+        for (int64_t row = low; row < high; row++) {
+            const elem *from = b->image + t * s->axes[0].offset_step * s->in_x[0] + row * s->in_x[1];
+            unit *to = b->rows + t * b->plane_step + row % p->slots * b->row_step;
+            if (p->copied && s->in_c == 1 && s->in_x[2] != 1 && s->axes[2].in_step == 1) {
+                copy_columns(s, from, b->placed_column, b->placed_columns, to, p->channel_step);
+                continue;
+            }
+            for (int64_t c = 0; c < p->channels; c++) {
+                const elem *line = from + c * UNIT_CHANNELS * s->in_c;
+                for (int64_t half = 0; half < UNIT_CHANNELS && s->in_x[2] == 1; half++)
+                    ask_for(line + (AHEAD_LINES * UNIT_CHANNELS + half) * s->in_c + b->placed_column, b->placed_columns);
+                if (p->copied)
+                    copy_line(b, line, s->reduced - c * UNIT_CHANNELS, b->placed_column, b->placed_columns,
                               to + c * p->channel_step);
-                }
+            }
         }
 }
 
@@ -305,13 +313,14 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     const axis *h = &p->s.axes[1], *w = &p->s.axes[2];
     int64_t row_first, row_last;
     reach(h, rows, row_q, &row_first, &row_last);
-    const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
+    const int64_t at_row = row_q * h->in_step + rows->offset;
     const int64_t at_column = b->column0 * w->in_step + columns->offset - b->low_column;
     *count = 0;
     for (int64_t td = b->depth_first; td < b->depth_last; td++)
         for (int64_t th = row_first; th < row_last; th++) {
             const int64_t tap = ((b->depth.position + td) * h->taps + rows->position + th) * w->taps + columns->position;
-            const int64_t line = td * b->plane_step + (at_row + th * h->offset_step) * b->row_step;
+            const int64_t row = at_row + th * h->offset_step;
+            const int64_t line = td * b->plane_step + (p->copied ? row % p->slots : row) * b->row_step;
             if (p->along_taps) {
                 for (int64_t c = 0; c < p->channels && first < last; c++)
                     b->runs[(*count)++] = (run){tap * p->channels + c * columns->taps + first,
@@ -431,14 +440,15 @@ static void task(const void *context, int64_t task, int64_t worker) {
     b.group = task % s->problem->G, b.n = task / s->problem->G;
     b.depth = phase_of(d, b.plane % d->out_step, s->backward), b.plane_q = b.plane / d->out_step;
     reach(d, &b.depth, b.plane_q, &b.depth_first, &b.depth_last);
-    place_input(&b);
+    place_columns(&b);
 
     const int64_t first = b.group * s->lanes;
     elem *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
     // Phases share long runs whose vectors come from the second-level cache: more rows read them less often.
     const int64_t wide = b.column1 - b.column0;
     const int64_t limit = wide > 2 * LANES && !p->phases ? MOST_4 : wide > LANES ? MOST_2 : MOST_1;
-    for (int64_t q = b.row0; q < b.row1; q++)
+    for (int64_t q = b.row0; q < b.row1; q++) {
+        place_rows(&b, q);
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
@@ -463,6 +473,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
                 pw += alike;
             }
         }
+    }
 }
 
 bool over_columns_fits(const opwright_problem *problem, bool backward) {
