@@ -164,6 +164,8 @@ def _draw_axis(rng: Rng, op: str, rank: int, auto_pad: str, pads_output: bool) -
     k, s, d = (int(rng.integers(1, most + 1)) for most in (4, 3, 3))
     if rng.random() < 0.1:
         s = int(rng.integers(4, 9))
+    if rank < 3 and rng.random() < 0.1:
+        k = int(rng.integers(5, 12))
     ek = (k - 1) * d + 1
     most = ek + 4 if rng.random() < 0.15 else k
     begin, end = (int(rng.integers(0, most + 1)) for _ in range(2))

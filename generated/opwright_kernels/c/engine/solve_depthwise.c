@@ -5,18 +5,16 @@
 #include "engine.h"
 #include "solves.h"
 
-enum { NARROW_PIXELS = 8192 }; // of planes that are transposed whole, at the most
-
 static bool is_plain(const opwright_problem *p) {
     return plain_fits(p) || p->A != 1 || p->B != 1 ||
            (!channels_last(p) && !(dense(p->big, p->big_x) && dense(p->small, p->small_x)));
 }
 
-// Whether lanes are channels: channels last, or planes so narrow that they would fill few lanes, and small enough to
-// be transposed whole. `columns` lie side by side.
+// Whether lanes are channels: channels last, or planes small enough to be transposed whole, where columns, `columns` of
+// which lie side by side, would fill few lanes or taps are so many that a transposition costs little beside them.
 static bool over_lanes(const opwright_problem *p, int64_t columns) {
-    return channels_last(p) || (columns < LANES && p->G >= LANES / 2 &&
-                                volume(p->big) + volume(p->small) <= NARROW_PIXELS);
+    return channels_last(p) || ((columns < LANES || volume(p->taps) >= TRANSPOSED_TAPS) && p->G >= LANES / 2 &&
+                                volume(p->big) + volume(p->small) <= COPIED_PIXELS);
 }
 static bool data_over_lanes(const opwright_problem *p, bool backward) {
     return over_lanes(p, backward ? ceil_div(p->big[2], p->stride[2]) : p->small[2]);
