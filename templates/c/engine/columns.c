@@ -15,7 +15,7 @@
 #include "solve.h"
 
 enum {
-    BLOCK_BYTES = 256 << 10, // of a task's input, as in channels.c
+    BLOCK_BYTES = 512 << 10, // of the copied rows: half of a second-level cache
     MANY_TASKS = 64,         // more are not made
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
