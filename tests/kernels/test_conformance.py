@@ -76,6 +76,26 @@ def test_a_sweep_of_random_calls_gives_what_the_rulings_give(op: str, dtype: str
         check(random_call(random, op, dtype), threads=[None, 1, 2, 3][number % 4])
 
 
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Rows of many vectors, told apart by their stride, and groups that share vectors, the last of them fewer."""
+    random = rng("rows", layout, dtype)
+    for groups, big, small in [(1, 1, 16), (1, 1, 40), (1, 3, 20), (1, 20, 2), (20, 1, 2), (19, 2, 1), (7, 3, 5), (5, 4, 4)]:
+        kernel, stride, begin, end = (int(random.integers(*ends)) for ends in [(1, 6), (1, 10), (0, 3), (0, 3)])
+        columns = stride * int(random.integers(40, 90)) + kernel
+        attributes = PLAIN | {"strides": [stride], "pads_begin": [begin], "pads_end": [end], "groups": groups}
+        attributes |= {"data_format": layout, "weights_format": "OIX"}
+        channels = groups * big
+        shape = (1, channels, columns) if layout == "NCX" else (1, columns, channels)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        weights = random.integers(-2, 3, (groups * small, big, kernel)).astype(DTYPES[dtype])
+        forward = Call("Convolution", (src, weights), attributes)
+        check(forward)
+        dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
+        check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}))
+
+
 @every_op
 def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
     random, accepted = rng("huge", op), 0

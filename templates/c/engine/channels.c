@@ -208,20 +208,6 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     }
 }
 
-// A vector of lanes that names, for each lane, a channel: picked from the vectors of `there` channels; 0 for channel -1.
-INLINE vec pick_channels(const vec *from, int64_t step, int64_t there, ivec channel) {
-    uvec picked = {0};
-    for (int64_t j = 0; j * LANES < there; j++) {
-        const vec v = vec_pick(from[j * step], channel & (LANES - 1));
-        uvec bits;
-        memcpy(&bits, &v, sizeof bits);
-        picked |= bits & (uvec)((channel & ~(LANES - 1)) == (int32_t)(j * LANES));
-    }
-    vec v;
-    memcpy(&v, &picked, sizeof v);
-    return v;
-}
-
 // The same for groups that share a vector, `groups` of them: a vector for each unit of channels, its lanes those of the
 // lane's group.
 static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
@@ -255,8 +241,8 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
 #if OPWRIGHT_PAIRS
             const ivec odd = 2 * c + 1 < s->reduced ? (even + 1) | absent : (ivec){0} - 1;
             for (int64_t i = 0; i < pixels; i++, at += p->pixel) {
-                const vec low_half = pick_channels(&v[0][i], LANES, there, even);
-                const vec high_half = pick_channels(&v[0][i], LANES, there, odd);
+                const vec low_half = pick_lanes(&v[0][i], LANES, there, even);
+                const vec high_half = pick_lanes(&v[0][i], LANES, there, odd);
                 uvec low_bits, high_bits;
                 memcpy(&low_bits, &low_half, sizeof low_bits);
                 memcpy(&high_bits, &high_half, sizeof high_bits);
@@ -265,7 +251,7 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
             }
 #else
             for (int64_t i = 0; i < pixels; i++, at += p->pixel)
-                vec_store(at, pick_channels(&v[0][i], LANES, there, even));
+                vec_store(at, pick_lanes(&v[0][i], LANES, there, even));
 #endif
         }
     }

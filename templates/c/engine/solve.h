@@ -79,6 +79,20 @@ INLINE vec channel_units(const elem *p, int64_t channels) {
 
 INLINE void units_store_part(unit *p, vec v, int64_t count) { vec_store_part((float *)(void *)p, v, count); }
 
+// For each lane, the one that `lanes` names among the lanes of vectors `step` apart, the first `there` of them; 0 for -1.
+INLINE vec pick_lanes(const vec *from, int64_t step, int64_t there, ivec lanes) {
+    uvec picked = {0};
+    for (int64_t j = 0; j * LANES < there; j++) {
+        const vec v = vec_pick(from[j * step], lanes & (LANES - 1));
+        uvec bits;
+        memcpy(&bits, &v, sizeof bits);
+        picked |= bits & (uvec)((lanes & ~(LANES - 1)) == (int32_t)(j * LANES));
+    }
+    vec v;
+    memcpy(&v, &picked, sizeof v);
+    return v;
+}
+
 // A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with weights
 // the pixels are lanes. Loops of a known length keep it in registers: 3 times as fast as through memory.
 static void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
