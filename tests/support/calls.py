@@ -191,9 +191,12 @@ def _draw_axis(rng: Rng, op: str, rank: int, auto_pad: str, pads_output: bool) -
 
 def _draw_groups(rng: Rng) -> tuple[int, int, int]:
     """Groups, and the channels of one group on the small and on the big side."""
-    kind = rng.choice(["one", "grouped", "depthwise", "empty"], p=[0.4, 0.34, 0.22, 0.04])
+    kind = rng.choice(["one", "wide", "grouped", "depthwise", "empty"], p=[0.35, 0.05, 0.34, 0.22, 0.04])
     if kind == "one":
         a, b = rng.integers(1, 21, 2)
+        return 1, int(a), int(b)
+    if kind == "wide":
+        a, b = rng.integers(1, 101, 2)
         return 1, int(a), int(b)
     if kind == "grouped":
         groups, a, b = rng.integers([2, 1, 1], [5, 6, 6])

@@ -5,15 +5,18 @@
 // Loops, outermost first:
 //     task     a group, a range of small's channels and one of big's, and where dw is small a chunk of the blocks
 //     block    a box of output pixels whose operands fit L2
-//     lanes    1 to 4 vectors of small's channels, packed to a panel: [n][depth][height][phase][output][lane].
-//              f32 whose channels are neighbours and that meets no padding stays where it is
+//     lanes    1 to 4 vectors of small's channels, packed to a panel: [n][depth][height][phase][output][lane]. All
+//              panels of a block are packed first, so that each pixel's channels are read once and in order.
+//              f32 whose channels are neighbours and that meets no padding stays where it is, if few rows meet it
 //     tap row  (kd, kh): the pixels whose input row exists form runs; padding in depth and height costs nothing
 //     tile     MR neighbouring words of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
 //              while every run of the block is walked once
 // Big is copied once per block to rows with their width zero-padded: [channel block][n][depth][height][phase][position]
-// [channel]. With dilation, outputs r, r + phases, ... see every dilation-th input only: they are phase r, and in it
-// the taps of an output are neighbours again. Words are floats or, with OPWRIGHT_PAIRS, two neighbouring outputs'
-// bf16.
+// [channel]. What no tap meets, with a stride beyond the kernel, is not copied. With dilation and many channels, the
+// taps of an output are walked one by one. With few channels, outputs r, r + phases, ... see every dilation-th input
+// only: they are phase r, and in it the taps of an output are neighbours again. Words are floats or, with
+// OPWRIGHT_PAIRS, two neighbouring outputs' bf16: of small always, and of big where its channels are neighbours or
+// there is one tap, straight from the tensor; else rows are widened first.
 //
 // Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
 // vector of lanes: big's channels are spread over its lanes, and rows hold vectors.
@@ -36,13 +39,21 @@ enum {
     CHUNKS = 16,
     TASK_MADDS = 1 << 21,
     AHEAD = 16,          // pixels
+    STREAM = 256,        // elements that are fetched ahead of a line's copy
+    FULL = 16,           // channels of big from which a tap fills tiles by itself
+    FAR = 512,           // positions
+    STAYS_ROWS = 16,
 };
 
 typedef struct plan {
     opwright_problem p;
     int64_t step[3], unit[3];      // the input moves step * unit from output to output; taps are at multiples of unit
     int64_t phases, positions;     // of the last axis: see pack_rows
+    int64_t pace;                  // inputs from position to position of a row
+    int64_t hop, reach;            // positions from tap to tap, and of all taps of an output
+    int64_t jump;                  // positions from output to output in the rows: step, but what no tap meets is left out
     int64_t odd;                   // positions that follow a phase for the half pair at its end
+    bool tight;                    // no input is met twice: rows hold pairs side by side as the panel does
     int64_t box[4], boxes[4], blocks;
     int64_t first_small;           // of its elements: outputs that no tap reaches are left out
     int64_t depth, height;         // input planes and rows of a box
@@ -132,6 +143,9 @@ static bool merges(const opwright_problem *p) {
     return p->G > 1 && p->A < LANES && LANES % p->A == 0 && p->G % (LANES / p->A) == 0 && p->B <= p->A;
 }
 
+// The panel of one group of vectors, and behind it the lanes in which an Inf or NaN was met.
+INLINE int64_t panel_floats(const plan *l) { return (l->pixels * l->together + 1) * LANES; }
+
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
     plan l = {.merged = 1, .wide = 1};
     l.p = folded(trimmed(*problem, &l.first_small));
@@ -145,13 +159,22 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
         l.unit[i] = gcd(p->stride[i], p->dilation[i]);
         l.step[i] = p->stride[i] / l.unit[i];
     }
-    l.phases = p->dilation[2] / l.unit[2];
+    // Taps far apart are neighbours within a phase, or, where channels fill the tiles, walked one by one.
+    l.hop = p->dilation[2] / l.unit[2], l.phases = 1;
+    if (l.hop > 1 && (p->B < FULL || (p->taps[2] - 1) * l.hop > most(l.step[2] * p->small[2], FAR)))
+        l.phases = l.hop, l.hop = 1;
+    l.pace = l.hop > 1 ? l.unit[2] : p->dilation[2];
+    l.reach = (p->taps[2] - 1) * l.hop + 1;
+    l.jump = l.phases == 1 && l.hop == 1 && l.merged == 1 ? least(l.step[2], p->taps[2]) : l.step[2];
+    l.tight = OPWRIGHT_PAIRS && p->taps[2] == 1 && l.merged == 1;
     l.vectors = ceil_div(p->A, LANES);
     l.together = least(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * least(CHANNELS, p->B) <= most_rows[4] ? 4 : 2);
     const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
     // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
-    l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0;
+    // Elsewhere a task reads a part of each pixel only, many times: 128 instead of 144 GFLOP/s, 1x1 56x56 64 -> 256.
+    l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0 &&
+              l.phases == 1 && (l.vectors <= l.together || taps * p->B <= STAYS_ROWS);
 
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
     l.chunks = 1;
@@ -165,7 +188,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one. It decides
     // the order of the sums, so it must not depend on the number of workers.
-    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.wide * l.step[2]));
+    int64_t room = most(1, BLOCK / (l.a_part * LANES + l.b_part * l.wide * l.jump));
     if (l.chunks > 1) {
         const int64_t each = ceil_div(pixels, l.chunks);
         room = least(room, ceil_div(each, ceil_div(each, room)));
@@ -202,22 +225,22 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.depth = least(l.depth, ceil_div(p->big[0], l.unit[0]));
     l.height = least(l.height, ceil_div(p->big[1], l.unit[1]));
     l.phases = least(l.phases, l.box[3]);
-    if (OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2))
-        l.odd = p->taps[2];
-    l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.step[2] + p->taps[2] + l.odd;
-    l.pixels = l.box[0] * l.box[1] * l.box[2] * (l.box[3] + (l.odd ? l.phases : 0));
+    const bool uneven = OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2);
+    l.odd = uneven && !l.tight ? l.reach : 0;
+    l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.jump + l.reach + l.odd;
+    l.pixels = l.box[0] * l.box[1] * l.box[2] * (l.box[3] + (uneven ? l.phases : 0));
     l.runs = l.box[0] * l.box[1] * l.box[2] * l.phases * (l.odd ? 2 : 1);
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide, 16);
+    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide + LANES, 16);
     if (!l.stays)
-        l.floats[1] = round_up(l.pixels * least(l.together, l.a_part) * LANES, 16);
+        l.floats[1] = round_up(ceil_div(l.a_part, l.together) * panel_floats(&l), 16);
     l.straight = l.in_one && l.merged == 1 && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
     if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
-    l.lines = l.phases > 1 && (p->big_c != 1 || p->small_c != 1);
+    l.lines = (l.phases > 1 || l.jump != l.step[2]) && p->big_c != 1;
     if (l.lines || l.merged > 1) {
         const int64_t reach =
             least(p->big[2], (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
@@ -237,7 +260,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
 // LANES elements `apart`, the first n of them.
 INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
-    if (apart == 1)
+    if (apart == 1 || n == 1)
         return n == LANES ? elem_load(from) : elem_load_part(from, n);
     if (apart == 2 && n == LANES) {
         // The second begins one early: what follows the last element may not be there.
@@ -261,97 +284,177 @@ INLINE void put(float *to, vec v, int64_t n) {
         vec_store_part(to, v, n);
 }
 
-// Remembers in which lanes an Inf or NaN was met.
-INLINE void look(vec *special, vec v) { *special += v * 0; }
+// How two bf16 become a word: an element and the one that lies `other` beyond it, of which `mask` is kept; of the last
+// word, where `half`, only the first. With pairs false, words are floats.
+typedef struct words {
+    bool pairs, half;
+    int64_t other;
+    uint32_t mask;
+} words;
+
+// Remembers in which lanes an Inf or NaN was met: 0 times it is NaN.
+INLINE void look(vec *seen, vec v, words way) {
+#if OPWRIGHT_PAIRS
+    if (way.pairs) {
+        uvec bits;
+        memcpy(&bits, &v, sizeof bits);
+        *seen = dot_pairs(*seen, bits, (uvec){0});
+        return;
+    }
+#endif
+    (void)way;
+    *seen += v * 0;
+}
+
+// LANES words, the first n of them, `apart` elements from one to the next.
+INLINE vec load_words(const elem *from, int64_t apart, int64_t n, words way) {
+#if OPWRIGHT_PAIRS
+    if (way.pairs && apart == 2 && way.other == 1) {
+        if (n == LANES && !way.half)
+            return vec_load((const float *)(const void *)from);
+        const int64_t there = 2 * n - way.half;
+#if defined(__SANITIZE_ADDRESS__) // which sees no masked loads
+        vec both = {0};
+        memcpy(&both, from, 2 * (size_t)there);
+        return both;
+#else
+        return (vec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << there) - 1), from);
+#endif
+    }
+    if (way.pairs) {
+        vec first = load_apart(from, apart, n);
+        const vec second = way.half ? (vec){0} : load_apart(from + way.other, apart, n);
+        uvec low, high;
+        memcpy(&low, &first, sizeof low);
+        memcpy(&high, &second, sizeof high);
+        low = (low >> 16 | high) & way.mask;
+        memcpy(&first, &low, sizeof low);
+        return first;
+    }
+#endif
+    (void)way;
+    return load_apart(from, apart, n);
+}
 
 #if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
 // LANES channels of 2 * LANES pixels: pairs of pixels are transposed as one word.
-INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, vec *special) {
-    vec words[LANES];
+INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, int64_t ahead, vec seen[4]) {
+    const words floats = {0};
+    vec words_[LANES];
     UNROLL for (int row = 0; row < LANES; row++) {
-        memcpy(words + row, from + row * c, sizeof *words);
-        __builtin_prefetch(from + (row + LANES) * c);
+        memcpy(words_ + row, from + row * c, sizeof *words_);
+        __builtin_prefetch(from + row * c + ahead);
     }
-    vec_transpose(words);
+    vec_transpose(words_);
     UNROLL for (int j = 0; j < LANES; j++) {
         uvec bits;
-        memcpy(&bits, words + j, sizeof bits);
+        memcpy(&bits, words_ + j, sizeof bits);
         const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
         const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
-        look(special, even);
-        look(special, odd);
+        look(seen + j % 2 * 2, even, floats);
+        look(seen + j % 2 * 2 + 1, odd, floats);
         vec_store(to + 2 * j * pitch, even);
         vec_store(to + (2 * j + 1) * pitch, odd);
     }
 }
 #endif
 
+// LANES pixels of up to four channels, side by side. A pixel is stored with what follows its channels, and the next one
+// upon that: up to three floats behind the last are overwritten.
+INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words way, vec seen[4]) {
+    vec v[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        v[i] = i < channels ? load_words(from + i * c, x, LANES, way) : (vec){0};
+        look(seen + i, v[i], way);
+    }
+    const vec a = SHUFFLE(v[0], v[1], QUARTERS(MINGLE, 0, 1)), b = SHUFFLE(v[0], v[1], QUARTERS(MINGLE, 2, 3));
+    const vec d = SHUFFLE(v[2], v[3], QUARTERS(MINGLE, 0, 1)), e = SHUFFLE(v[2], v[3], QUARTERS(MINGLE, 2, 3));
+    float pixels[4][LANES];
+    vec_store(pixels[0], SHUFFLE(a, d, QUARTERS(QUARTER, 0, 1)));
+    vec_store(pixels[1], SHUFFLE(a, d, QUARTERS(QUARTER, 2, 3)));
+    vec_store(pixels[2], SHUFFLE(b, e, QUARTERS(QUARTER, 0, 1)));
+    vec_store(pixels[3], SHUFFLE(b, e, QUARTERS(QUARTER, 2, 3)));
+    UNROLL for (int i = 0; i < LANES; i++) memcpy(to + i * channels, pixels[i % 4] + i / 4 * 4, 16);
+}
+
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
-// LANES unless it is `channels`. Returns NaN in the lanes that met Inf or NaN.
-static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
-                int64_t channels, int64_t fill) {
-    vec special = {0};
+// LANES unless it is `channels`; where that is the pitch, LANES floats behind the last pixel may be overwritten.
+INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
+                    int64_t channels, int64_t fill, words way, vec *all_seen) {
+    vec seen[4] = {{0}, {0}, {0}, {0}};
     if (channels == 1)
         c = 1;
     if (c == 1 && x == channels && pitch == channels) {
         const int64_t all = count * channels;
         int64_t i = 0;
         for (; i + LANES <= all; i += LANES) {
-            const vec v = elem_load(from + i);
-            look(&special, v);
+            const vec v = load_words(from + i, 1, LANES, way);
+            __builtin_prefetch(from + i + STREAM);
+            look(seen, v, way);
             vec_store(to + i, v);
         }
         if (i < all) {
-            const vec v = elem_load_part(from + i, all - i);
-            look(&special, v);
+            const vec v = load_words(from + i, 1, all - i, way);
+            look(seen, v, way);
             vec_store_part(to + i, v, all - i);
         }
     } else if (c == 1) {
         for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
             int64_t i = 0;
             for (; i + LANES <= channels; i += LANES) {
-                const vec v = elem_load(from + i);
+                const vec v = load_words(from + i, 1, LANES, way);
                 __builtin_prefetch(from + i + AHEAD * x);
-                look(&special, v);
+                look(seen, v, way);
                 vec_store(to + i, v);
             }
             if (i < channels) {
-                const vec v = elem_load_part(from + i, channels - i);
-                look(&special, v);
+                const vec v = load_words(from + i, 1, channels - i, way);
+                look(seen, v, way);
                 put(to + i, v, least(LANES, fill - i));
                 i += LANES;
             }
             for (; i < fill; i += LANES)
                 vec_store(to + i, (vec){0});
         }
+    } else if (channels <= 4 && pitch == channels && count >= LANES) {
+        for (int64_t pixel = 0; pixel < count; pixel += LANES) {
+            const int64_t at = least(pixel, count - LANES);
+            pack_few(to + at * channels, from + at * x, c, x, channels, way, seen);
+        }
     } else {
+        const int64_t ahead = c > 4 * STREAM ? STREAM : LANES * c;
+        const bool half = way.half, words_lie = x == 1 || (way.pairs && x == 2 && way.other == 1);
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
             int64_t pixel = 0;
 #if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
-            if (rows == LANES && x == 1)
+            if (rows == LANES && x == 1 && !way.pairs)
                 for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
-                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, &special);
+                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, ahead, seen);
 #endif
             for (; pixel < count; pixel += LANES) {
                 const int64_t n = least(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
+                way.half = half && pixel + n == count;
                 float *out = to + pixel * pitch + i;
                 vec v[LANES];
-                if (rows == LANES && x == 1 && n == LANES) {
+                if (rows == LANES && words_lie && n == LANES) {
                     UNROLL for (int row = 0; row < LANES; row++) {
-                        v[row] = elem_load(first + row * c);
-                        __builtin_prefetch(first + (row + LANES) * c);
+                        v[row] = load_words(first + row * c, x, LANES, way);
+                        __builtin_prefetch(first + row * c + ahead);
                     }
-                } else if (rows == LANES && x == 1) {
-                    UNROLL for (int row = 0; row < LANES; row++) v[row] = elem_load_part(first + row * c, n);
+                } else if (rows == LANES && words_lie) {
+                    UNROLL for (int row = 0; row < LANES; row++) {
+                        v[row] = load_words(first + row * c, x, n, way);
+                        __builtin_prefetch(first + row * c + ahead);
+                    }
                 } else if (rows == LANES && n == LANES) {
-                    UNROLL for (int row = 0; row < LANES; row++) v[row] = load_apart(first + row * c, x, LANES);
+                    UNROLL for (int row = 0; row < LANES; row++) v[row] = load_words(first + row * c, x, LANES, way);
                 } else {
                     for (int64_t row = 0; row < LANES; row++)
-                        v[row] = row < rows ? load_apart(first + row * c, x, n) : (vec){0};
+                        v[row] = row < rows ? load_words(first + row * c, x, n, way) : (vec){0};
                 }
-                UNROLL for (int row = 0; row < LANES; row++) look(&special, v[row]);
+                UNROLL for (int row = 0; row < LANES; row++) look(seen + row % 4, v[row], way);
                 vec_transpose(v);
                 if (lanes == LANES && n == LANES) {
                     UNROLL for (int j = 0; j < LANES; j++) vec_store(out + j * pitch, v[j]);
@@ -363,7 +466,37 @@ static vec pack(float *restrict to, int64_t pitch, const elem *restrict from, in
             }
         }
     }
-    return special;
+    *all_seen += (seen[0] + seen[1]) + (seen[2] + seen[3]);
+}
+
+static void pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
+                 int64_t channels, int64_t fill, vec *seen) {
+    pack_as(to, pitch, from, c, x, count, channels, fill, (words){0}, seen);
+}
+#if OPWRIGHT_PAIRS
+static void pack_pairs(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x,
+                       int64_t count, int64_t channels, int64_t fill, words way, vec *seen) {
+    way.pairs = true;
+    pack_as(to, pitch, from, c, x, count, channels, fill, way, seen);
+}
+#endif
+
+// An odd number of pixels, paired with those that follow them: the last one alone.
+static void pack_words(float *to, int64_t pitch, const elem *from, int64_t c, int64_t x, int64_t count,
+                       int64_t channels, int64_t fill, bool pairs, vec *seen) {
+#if OPWRIGHT_PAIRS
+    if (pairs) {
+        const int64_t both = count / 2, together = x == 1 && c != 1 && channels > 4 ? ceil_div(count, 2) : both;
+        pack_pairs(to, pitch, from, c, 2 * x, together, channels, fill,
+                   (words){.half = together != both, .other = x, .mask = ~0u}, seen);
+        if (count % 2 && together == both)
+            pack_pairs(to + both * pitch, pitch, from + 2 * both * x, c, 2 * x, 1, channels, fill,
+                       (words){.other = 0, .mask = 0xffffu}, seen);
+        return;
+    }
+#endif
+    (void)pairs;
+    pack(to, pitch, from, c, x, count, channels, fill, seen);
 }
 
 // count pixels, `apart`, of n floats each, side by side.
@@ -414,9 +547,9 @@ static void locate(place *o, int64_t block) {
 // The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
 INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
     const opwright_problem *p = &o->l->p;
-    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = p->dilation[2];
+    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = o->l->pace;
     const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
-    *positions = (outputs - 1) * o->l->step[2] + p->taps[2];
+    *positions = (outputs - 1) * o->l->step[2] + o->l->reach;
     *first = least(*positions, most(0, up_div(-begin, unit)));
     *end = most(*first, least(*positions, floor_div(p->big[2] - 1 - begin, unit) + 1));
 }
@@ -444,7 +577,7 @@ INLINE int64_t first_inside(const place *o, int axis) {
 // meet what another output's pair holds there, which may be Inf.
 static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
     const plan *l = o->l;
-    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->p.taps[2], apart = l->step[2];
+    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->reach, apart = l->jump;
     const int64_t last = (outputs - 1) * apart;
     if (outputs % 2) {
         float *half = row + (l->positions - taps) * channels;
@@ -453,6 +586,31 @@ static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
     }
     make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
 }
+
+#if OPWRIGHT_PAIRS
+// The same straight from the tensor: words [0, count) of the positions from `at` on, of which [first, end) exist, `x`
+// apart; without `second` the second halves are 0.
+static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t x, int64_t at, int64_t count,
+                           int64_t first, int64_t end, bool second, int64_t channels) {
+    const opwright_problem *p = &o->l->p;
+    const int64_t apart = o->l->jump;
+    vec seen = {0};
+    for (int64_t i = 0, next; i < count; i = next) {
+        const int64_t q = at + i, bounds[] = {first, end, first - apart, end - apart};
+        const bool low = q >= first && q < end, high = second && q + apart >= first && q + apart < end;
+        next = count;
+        for (int j = 0; j < 4; j++)
+            if (bounds[j] > q)
+                next = least(next, bounds[j] - at);
+        const words way = {.other = low && high ? apart * x : 0, .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
+        if (low || high)
+            pack_pairs(to + i * channels, channels, from + (low ? q : q + apart) * x, p->big_c, x, next - i, channels,
+                       channels, way, &seen);
+        else
+            clear(to + i * channels, (next - i) * channels);
+    }
+}
+#endif
 
 // count positions of merged groups' channels, `apart`: to[position][channel][lane].
 static void spread(const plan *l, float *to, const float *from, int64_t apart, int64_t count) {
@@ -467,17 +625,21 @@ static void spread(const plan *l, float *to, const float *from, int64_t apart, i
 }
 
 // Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
-// phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours.
+// phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours. Rows and
+// positions that no tap meets are left out.
 static void pack_rows(const place *o, float *rows) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
-    const int64_t deep = (o->size[1] - 1) * l->step[0] + (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
-    const int64_t high = (o->size[2] - 1) * l->step[1] + (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t deep_reach = (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
+    const int64_t high_reach = (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t deep = (o->size[1] - 1) * l->step[0] + deep_reach, high = (o->size[2] - 1) * l->step[1] + high_reach;
     const int64_t d0 = first_inside(o, 0), h0 = first_inside(o, 1);
     const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
     const int64_t beyond = least(
         p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
+    const bool lined = l->lines || l->merged > 1;
+    vec seen = {0};
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b), width = channels * l->wide;
         for (int64_t n = 0; n < o->size[0]; n++)
@@ -485,32 +647,60 @@ static void pack_rows(const place *o, float *rows) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
                 if (id >= p->big[0])
                     break;
+                if (d % l->step[0] >= deep_reach)
+                    continue;
                 for (int64_t h = h0; h < high; h++) {
                     const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
                     if (ih >= p->big[1])
                         break;
+                    if (h % l->step[1] >= high_reach)
+                        continue;
                     const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
                                        ih * p->big_x[1];
-                    if ((l->lines || l->merged > 1) && low < beyond)
+                    if (lined && low < beyond)
                         pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
-                             beyond - low, channels * l->merged, channels * l->merged);
+                             beyond - low, channels * l->merged, channels * l->merged, &seen);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t place = ((n * l->depth + d - d0) * l->height + h - h0) * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * width;
+                        const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                        const int64_t origin = (o->at[3] + r) * p->stride[2] - p->pad[2];
                         int64_t first, end, positions;
                         row_inside(o, r, &first, &end, &positions);
-                        const int64_t iw = (o->at[3] + r) * p->stride[2] - p->pad[2] + first * p->dilation[2];
-                        clear(to, first * width);
-                        if (first < end && l->merged > 1)
-                            spread(l, to + first * width, o->line + (iw - low) * channels * l->merged,
-                                   p->dilation[2] * channels * l->merged, end - first);
-                        else if (first < end && l->lines)
-                            gather(to + first * channels, o->line + (iw - low) * channels, p->dilation[2] * channels,
-                                   end - first, channels);
-                        else if (first < end)
-                            pack(to + first * channels, channels, from + iw * p->big_x[2], p->big_c,
-                                 p->dilation[2] * p->big_x[2], end - first, channels, channels);
-                        clear(to + end * width, (positions - end) * width);
+                        const elem *at = from + origin * p->big_x[2];
+                        const int64_t x = l->pace * p->big_x[2], line_x = l->pace * channels * l->merged;
+                        const float *line = o->line + (origin - low) * channels * l->merged;
+                        if (o->pairs && l->tight) {
+                            pack_words(to, width, at, p->big_c, x * l->step[2], outputs, width, width, true, &seen);
+                            continue;
+                        }
+#if OPWRIGHT_PAIRS
+                        if (o->pairs && p->big_c == 1 && !lined && l->jump == l->step[2]) {
+                            const int64_t last = (outputs - 1) * l->jump;
+                            pack_row_pairs(o, to, at, x, 0, last + l->reach - l->jump, first, end, true, width);
+                            if (outputs % 2)
+                                pack_row_pairs(o, to + (l->positions - l->reach) * width, at, x, last, l->reach, first,
+                                               end, false, width);
+                            continue;
+                        }
+#endif
+                        // Where positions are left out, each output's are a stretch of their own.
+                        const bool whole = l->jump == l->step[2];
+                        for (int64_t i = 0; i < (whole ? 1 : outputs); i++) {
+                            float *out = to + i * l->jump * width;
+                            const int64_t q = i * l->step[2], all = whole ? positions : l->reach;
+                            const int64_t from_q = least(q + all, most(q, first)), to_q = most(from_q, least(q + all, end));
+                            clear(out, (from_q - q) * width);
+                            out += (from_q - q) * width;
+                            if (from_q < to_q && l->merged > 1)
+                                spread(l, out, line + from_q * line_x, line_x, to_q - from_q);
+                            else if (from_q < to_q && l->lines)
+                                gather(out, line + from_q * line_x, line_x, to_q - from_q, channels);
+                            else if (from_q < to_q)
+                                pack(out, channels, at + from_q * x, p->big_c, x, to_q - from_q, channels, channels,
+                                     &seen);
+                            clear(out + (to_q - from_q) * width, (q + all - to_q) * width);
+                        }
                         if (o->pairs)
                             pair_row(o, r, to, width);
                     }
@@ -520,52 +710,61 @@ static void pack_rows(const place *o, float *rows) {
 }
 
 // Words of the panel for the outputs of one phase of one row.
-INLINE int64_t panel_pixels(const place *o, int64_t outputs) { return o->pairs ? round_up(outputs, 2) : outputs; }
+INLINE int64_t panel_pixels(const place *o, int64_t outputs) { return o->pairs ? round_up(outputs, 2) / 2 : outputs; }
 
-// Outputs of a block for `vectors` vectors of channels: [n][depth][height][phase][output][lane]. Returns whether one of
-// them is Inf or NaN.
-static bool pack_panel(const place *o, int64_t vector, int64_t vectors, float *panel) {
+// `count` outputs of a row to all panels of the vectors [v0, v1), from the word `at` on.
+static void pack_outputs(const place *o, int64_t v0, int64_t v1, float *panels, const elem *from, int64_t x,
+                         int64_t count, int64_t at) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
-    const int64_t lanes = vectors * LANES, channels = least(lanes, p->A - vector * LANES);
-    vec special = {0};
+    // Where a pixel's channels are neighbours, all are read before the next pixel's.
+    const int64_t strip = p->small_c == 1 && v1 - v0 > l->together ? 2 * AHEAD : most(count, 1);
+    for (int64_t i = 0; i < count; i += strip)
+        for (int64_t v = v0, together; v < v1; v += together) {
+            together = least(l->together, v1 - v);
+            const int64_t lanes = together * LANES, channels = least(lanes, p->A - v * LANES);
+            float *panel = panels + (v - v0) / l->together * panel_floats(l);
+            vec *seen = (vec *)(void *)(panel + l->pixels * l->together * LANES);
+            pack_words(panel + (at + (o->pairs ? i / 2 : i)) * lanes, lanes, from + i * x + v * LANES * p->small_c,
+                       p->small_c, x, least(strip, count - i), channels, lanes, o->pairs, seen);
+        }
+}
+
+// Outputs of a block for the vectors [v0, v1) of channels, those that go together in a panel of their own: [n][depth]
+// [height][phase][output][lane].
+static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
     const elem *from = 0;
     int64_t to = 0, count = 0, at = 0;
+    for (int64_t v = v0; v < v1; v += l->together)
+        vec_store(panels + (v - v0) / l->together * panel_floats(l) + l->pixels * l->together * LANES, (vec){0});
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t d = 0; d < o->size[1]; d++)
             for (int64_t h = 0; h < o->size[2]; h++)
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
-                    const elem *next = o->small + (o->at[0] + n) * p->small_n + vector * LANES * p->small_c +
-                                       (o->at[1] + d) * p->small_x[0] + (o->at[2] + h) * p->small_x[1] +
-                                       (o->at[3] + r) * p->small_x[2];
+                    const elem *next = o->small + (o->at[0] + n) * p->small_n + (o->at[1] + d) * p->small_x[0] +
+                                       (o->at[2] + h) * p->small_x[1] + (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
-                    if (l->lines) {
-                        if (r == 0)
-                            special += pack(o->line, lanes, next, p->small_c, p->small_x[2], o->size[3], channels,
-                                            lanes);
-                        gather(panel + at * lanes, o->line + r * lanes, l->phases * lanes, outputs, lanes);
-                        clear(panel + (at + outputs) * lanes, (panel_pixels(o, outputs) - outputs) * lanes);
-                        at += panel_pixels(o, outputs);
-                        continue;
-                    }
                     // Rows that follow each other in memory are one.
-                    const bool goes_on = count && l->phases == 1 && at == to + count &&
-                                         next == from + count * p->small_x[2];
+                    const bool goes_on = count && l->phases == 1 && at == to + panel_pixels(o, count) &&
+                                         (!o->pairs || count % 2 == 0) && next == from + count * p->small_x[2];
                     if (!goes_on) {
-                        special += pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count,
-                                        channels, lanes);
+                        pack_outputs(o, v0, v1, panels, from, l->phases * p->small_x[2], count, to);
                         from = next, to = at, count = 0;
                     }
                     count += outputs;
                     at += panel_pixels(o, outputs);
-                    clear(panel + (to + count) * lanes, (at - to - count) * lanes);
                 }
-    special += pack(panel + to * lanes, lanes, from, p->small_c, l->phases * p->small_x[2], count, channels, lanes);
-    if (o->pairs)
-        for (int64_t i = 0; 2 * i < at; i++)
-            make_pairs(panel + i * lanes, panel + 2 * i * lanes, panel + (2 * i + 1) * lanes, lanes);
-    return uvec_any((uvec)(special != special));
+    pack_outputs(o, v0, v1, panels, from, l->phases * p->small_x[2], count, to);
 }
+
+// Whether a panel holds an Inf or NaN.
+static bool met_special(const plan *l, const float *panel) {
+    const vec seen = vec_load(panel + l->pixels * l->together * LANES);
+    return uvec_any((uvec)(seen != seen));
+}
+
 
 // Adds a run, to the last one where it goes on there.
 INLINE void add_run(run *runs, int64_t *count, run next, int64_t panel_step, int64_t row_step) {
@@ -585,7 +784,7 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t each = o->pairs ? 2 : 1;
-    const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1, row_step = each * l->step[2];
+    const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1, row_step = o->pairs && l->tight ? 1 : each * l->jump;
     int64_t count = 0, pixels = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
@@ -607,17 +806,18 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                     if (kw >= 0) {
                         int64_t from, to, positions;
                         row_inside(o, r, &from, &to, &positions);
-                        first = least(outputs, most(0, up_div(from - kw, l->step[2])));
-                        end = least(outputs, floor_div(to - 1 - kw, l->step[2]) + 1);
+                        first = least(outputs, most(0, up_div(from - kw * l->hop, l->step[2])));
+                        end = least(outputs, floor_div(to - 1 - kw * l->hop, l->step[2]) + 1);
                     }
                     if (inside) {
-                        const run next = {panel + first, row + first * l->step[2], (end - first) / each};
+                        const int64_t whole = l->tight ? ceil_div(end - first, each) : (end - first) / each;
+                        const run next = {panel + first, row + first * l->jump, whole};
                         add_run(runs, &count, next, panel_step, row_step);
-                        if (o->pairs && outputs % 2)
+                        if (o->pairs && outputs % 2 && !l->tight)
                             add_run(runs, &count, (run){panel + outputs / 2, row + l->positions - l->odd, 1},
                                     panel_step, row_step);
                     }
-                    pixels += panel_pixels(o, outputs) / each;
+                    pixels += panel_pixels(o, outputs);
                 }
             }
     return count;
@@ -728,7 +928,7 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
-    const int64_t groups = special || l->straight ? p->taps[2] : 1; // taps walked one by one
+    const int64_t groups = special || l->straight || l->hop > 1 ? p->taps[2] : 1; // taps walked one by one
     tile *const *table = l->merged > 1 ? merged_tiles[o->pairs] : tiles[o->pairs][vectors];
     const int64_t most_now = l->merged > 1 ? MOST_MERGED : most_rows[vectors];
     int64_t count = 0;
@@ -745,7 +945,8 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                     const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
                     const int64_t width = channels * l->wide;
                     operands t = {runs, count, panel, 0, vectors * LANES, width, vectors * LANES,
-                                  width * l->step[2] * (o->pairs ? 2 : 1), 0, vectors * LANES, first};
+                                  width * (o->pairs && l->tight ? 1 : l->jump * (o->pairs ? 2 : 1)), 0,
+                                  vectors * LANES, first};
                     if (l->stays)
                         t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
                     float *to = dw + start * t.pitch;
@@ -755,7 +956,7 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                     }
                     for (int64_t m = 0, now; m < together; m += now) {
                         now = rows_together(table, most_now, together - m);
-                        t.row = rows + b * cells + (kw * channels + m) * l->wide;
+                        t.row = rows + b * cells + (kw * l->hop * channels + m) * l->wide;
                         t.dw = to + m * t.pitch;
                         table[now](&t);
                     }
@@ -858,8 +1059,8 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *l = c->l;
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
-    float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panel = rows + l->floats[0];
-    float *dw = panel + l->floats[1];
+    float *rows = (float *)(c->scratch + worker * worker_bytes(l)), *panels = rows + l->floats[0];
+    float *dw = panels + l->floats[1];
     float *line = dw + l->floats[2];
     run *runs = (run *)(line + l->floats[3]);
     if (l->chunks > 1)
@@ -873,20 +1074,19 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         locate(&o, block);
         const bool padded = pads(&o);
         int packed = -1; // rows as pairs: neither yet
+        o.pairs = OPWRIGHT_PAIRS;
+        if (!l->stays)
+            pack_panels(&o, o.a0, o.a1, panels);
         for (int64_t v = o.a0, together; v < o.a1; v += together) {
             together = least(l->together, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
             if (l->straight)
                 to = (float *)(void *)(c->weights + group * l->merged * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
-            bool special = false;
-            o.pairs = OPWRIGHT_PAIRS;
-            if (!l->stays) {
-                special = pack_panel(&o, v, together, panel) && padded;
-                if (special && o.pairs) {
-                    o.pairs = false;
-                    pack_panel(&o, v, together, panel);
-                }
-            }
+            float *panel = panels + (v - o.a0) / l->together * panel_floats(l);
+            const bool special = !l->stays && padded && met_special(l, panel);
+            o.pairs = OPWRIGHT_PAIRS && !special;
+            if (OPWRIGHT_PAIRS && special)
+                pack_panels(&o, v, v + together, panel);
             if (packed != o.pairs)
                 pack_rows(&o, rows);
             packed = o.pairs;
