@@ -28,7 +28,16 @@ from ._convolution_backward_data import convolution_backward_data
 from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
 from ._convolution_backward_weights import convolution_backward_weights
 from ._errors import SpecError, SpecTypeError
-from ._operation import Explanation, TensorSpec, VariantInfo, build, get_num_threads, set_num_threads
+from ._operation import (
+    Explanation,
+    TensorSpec,
+    VariantInfo,
+    build,
+    get_num_threads,
+    get_specialize,
+    set_num_threads,
+    set_specialize,
+)
 
 _OPERATIONS = {
     operation.function: operation
@@ -58,9 +67,11 @@ __all__ = [
     "convolution_backward_weights",
     "explain",
     "get_num_threads",
+    "get_specialize",
     "infer_shape",
     "operations",
     "set_num_threads",
+    "set_specialize",
     "variants",
 ]
 
@@ -74,14 +85,16 @@ def operations() -> tuple[str, ...]:
     return tuple(_OPERATIONS)
 
 
-def explain(op: str, *inputs: Any, threads: int | None = None, **attributes: Any) -> Explanation:
+def explain(
+    op: str, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
+) -> Explanation:
     """What a call would do, without doing it: every resolved value and where the spec says so, the kernel and why.
 
     `op` is an operation's or a function's name; the rest is as for that function. Inputs may be `TensorSpec`s.
     Raises SpecError where the call would be refused.
     """
     operation = _operation_of(op)
-    return _operation.explain(operation, *_operation.bound(operation, inputs, attributes), threads)
+    return _operation.explain(operation, *_operation.bound(operation, inputs, attributes), threads, specialize)
 
 
 def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]:

@@ -10,7 +10,9 @@ from ._operation import Explanation as Explanation
 from ._operation import TensorSpec as TensorSpec
 from ._operation import VariantInfo as VariantInfo
 from ._operation import get_num_threads as get_num_threads
+from ._operation import get_specialize as get_specialize
 from ._operation import set_num_threads as set_num_threads
+from ._operation import set_specialize as set_specialize
 
 def conv_transpose(
     src: ArrayLike,
@@ -28,6 +30,7 @@ def conv_transpose(
     weights_format: str = "XOI",
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any: ...
 def conv_transpose_backward_data(
     diff_dst: ArrayLike,
@@ -44,6 +47,7 @@ def conv_transpose_backward_data(
     weights_format: str = "XOI",
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any: ...
 def conv_transpose_backward_weights(
     src: ArrayLike,
@@ -62,6 +66,7 @@ def conv_transpose_backward_weights(
     weights_shape: Integers | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any: ...
 def convolution(
     src: ArrayLike,
@@ -78,6 +83,7 @@ def convolution(
     weights_format: str = "XIO",
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any: ...
 def convolution_backward_data(
     diff_dst: ArrayLike,
@@ -96,6 +102,7 @@ def convolution_backward_data(
     dst_shape: Integers | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any: ...
 def convolution_backward_weights(
     src: ArrayLike,
@@ -113,9 +120,12 @@ def convolution_backward_weights(
     weights_shape: Integers | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any: ...
 def operations() -> tuple[str, ...]: ...
-def explain(op: str, *inputs: Any, threads: int | None = None, **attributes: Any) -> Explanation: ...
+def explain(
+    op: str, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
+) -> Explanation: ...
 def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]: ...
 def variants(op: str | None = None) -> tuple[VariantInfo, ...]: ...
 def build_kernels(*ops: str, progress: Any = None) -> list[str]: ...

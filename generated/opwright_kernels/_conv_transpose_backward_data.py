@@ -12,7 +12,7 @@ from typing import Any
 from numpy import empty as _empty
 from numpy import ndarray as _ndarray
 
-from . import _operation
+from . import _operation, _specialize
 from . import _rules as rules
 from ._errors import Refusal as _Refusal
 from ._operation import ArrayLike, InputInfo, Integers, Operation, SizeField
@@ -319,6 +319,7 @@ def conv_transpose_backward_data(
     weights_format: str = "XOI",
     out: ArrayLike | None = None,
     threads: int | None = None,
+    specialize: bool | int | None = None,
 ) -> Any:
     """The gradient of ConvTranspose in its src.
 
@@ -391,6 +392,8 @@ def conv_transpose_backward_data(
                 and weights.flags.carray
                 and (out is None or (out.dtype is _plan.dtype and out.shape == _plan.shape and out.flags.carray))
             ):
+                if specialize is not None or _specialize.setting is not False:
+                    _plan = OPERATION.specialized(_plan, specialize)
                 _address, _kind, _bits = _plan.address, _plan.output, _plan.bits
                 _at_diff_dst = _address(_kind, diff_dst if _bits is None else diff_dst.getfield(_bits), False)
                 _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits), False)
@@ -409,4 +412,4 @@ def conv_transpose_backward_data(
                     return _result
         except (_Refusal, MemoryError, ValueError):
             pass  # told below
-    return OPERATION.call(_inputs, _attributes, out, threads)
+    return OPERATION.call(_inputs, _attributes, out, threads, specialize)

@@ -308,6 +308,8 @@ class Op(Node):
             "build_kernels",
             "set_num_threads",
             "get_num_threads",
+            "set_specialize",
+            "get_specialize",
         }
     )
 

@@ -186,7 +186,7 @@ def _signature(op: Op, wrapped: Wrapper) -> tuple[str, ...]:
     """The parameters as they stand in a call; `*` parts positions from keywords."""
     inputs = [f"{p.name}={p.default}" if p.default else p.name for p in wrapped.inputs]
     keywords = [f"{p.name}={p.default}" if p.default else p.name for p in wrapped.attributes]
-    return (*inputs, "*", *keywords, "out=None", "threads=None")
+    return (*inputs, "*", *keywords, "out=None", "threads=None", "specialize=None")
 
 
 def _statement_latex(op: Op) -> str:

@@ -27,6 +27,7 @@ from .variants import ISAS, PORTABLE, entries_path, expand, row_name
 
 RUNTIME = "python/runtime"
 ENGINE = "c/engine"
+SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
 
 
 @dataclass(frozen=True)
@@ -234,9 +235,9 @@ def _imports(ops: Iterable[Op]) -> list[str]:
     modules = {
         "_build": ["BuildError"],
         "_errors": ["SpecError", "SpecTypeError"],
-        "_operation": ["Explanation", "TensorSpec", "VariantInfo", "build", "get_num_threads", "set_num_threads"],
+        "_operation": ["Explanation", "TensorSpec", "VariantInfo", "build", *SETTINGS],
     }
-    lines = {module: [f"from .{module} import {', '.join(imported)}"] for module, imported in modules.items()}
+    lines = {module: [_import(module, imported)] for module, imported in modules.items()}
     for op in ops:
         module = f"_{op.function}"
         lines[module] = [
@@ -246,17 +247,23 @@ def _imports(ops: Iterable[Op]) -> list[str]:
     return [line for _, group in sorted(lines.items()) for line in group]
 
 
+def _import(module: str, names: list[str]) -> str:
+    line = f"from .{module} import {', '.join(names)}"
+    if len(line) <= layout.WIDTH:
+        return line
+    return "\n".join([f"from .{module} import (", *(f"    {name}," for name in names), ")"])
+
+
 def _exports(ops: Iterable[Op]) -> list[str]:
     """The public names: classes, then functions."""
     classes = ["BuildError", "Explanation", "SpecError", "SpecTypeError", "TensorSpec", "VariantInfo"]
     functions = [
         "build_kernels",
         "explain",
-        "get_num_threads",
         "infer_shape",
         "operations",
-        "set_num_threads",
         "variants",
+        *SETTINGS,
     ]
     return [*classes, *sorted([*functions, *(op.function for op in ops)])]
 

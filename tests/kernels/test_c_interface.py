@@ -89,7 +89,7 @@ def test_the_header_declares_the_variants_and_no_other_function(tmp_path: Path) 
     (tmp_path / "header.c").write_text("#include <opwright_kernels.h>\n")
     compile_with("gcc", "-std=c11", "-E", "-P", tmp_path / "header.c", "-o", tmp_path / "header.i")
     fast = re.findall(r"\bopwright_\w+ (\w+);", (tmp_path / "header.i").read_text())
-    named = {name + end for name in variants(fast=True) for end in ("", "_scratch")}
+    named = {name + end for name in variants(fast=True) for end in ("", "_fixed", "_scratch")}
     assert sorted(name for name in fast if name != "opwright_team_run") == sorted(named)
 
 
@@ -116,7 +116,7 @@ def test_the_entries_export_the_variants_of_their_instruction_set(tmp_path: Path
             names = engine_names(isa, dtype)
             compile_with("gcc", "-std=c11", "-O0", *names, "-c", source, "-o", tmp_path / f"{source.stem}.o")
     found = exported(sorted(tmp_path.glob("*.o")))
-    assert found == sorted(name + end for name in wanted for end in ("", "_scratch"))
+    assert found == sorted(name + end for name in wanted for end in ("", "_fixed", "_scratch"))
 
 
 def test_the_names_say_what_the_variants_are() -> None:

@@ -301,6 +301,7 @@ void conv_transpose_f16_nxc_xoi_grouped_portable(
     const opwright_conv_transpose_sizes *sizes, int64_t part, int64_t parts);
 
 typedef int64_t opwright_conv_transpose_scratch(const opwright_conv_transpose_sizes *sizes, int64_t workers);
+typedef int64_t opwright_conv_transpose_fixed(const opwright_conv_transpose_sizes *sizes, int64_t *values);
 
 typedef void opwright_conv_transpose_f32(
     const float *restrict src,
@@ -310,7 +311,8 @@ typedef void opwright_conv_transpose_f32(
     const opwright_conv_transpose_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_f32 name##_##isa; \
-    opwright_conv_transpose_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_grouped, isa) \
@@ -327,7 +329,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_f32 name##_##isa; \
-    opwright_conv_transpose_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_xoi_depthwise, isa) \
@@ -346,7 +349,8 @@ typedef void opwright_conv_transpose_bf16(
     const opwright_conv_transpose_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_bf16 name##_##isa; \
-    opwright_conv_transpose_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_grouped, isa) \
@@ -364,7 +368,8 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_bf16 name##_##isa; \
-    opwright_conv_transpose_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_xoi_depthwise, isa) \
@@ -384,7 +389,8 @@ typedef void opwright_conv_transpose_f16(
     const opwright_conv_transpose_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_f16 name##_##isa; \
-    opwright_conv_transpose_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_grouped, isa) \
@@ -401,7 +407,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_f16 name##_##isa; \
-    opwright_conv_transpose_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_xoi_depthwise, isa) \
@@ -645,6 +652,7 @@ void conv_transpose_backward_data_f16_nxc_xoi_grouped_portable(
     const opwright_conv_transpose_backward_data_sizes *sizes, int64_t part, int64_t parts);
 
 typedef int64_t opwright_conv_transpose_backward_data_scratch(const opwright_conv_transpose_backward_data_sizes *sizes, int64_t workers);
+typedef int64_t opwright_conv_transpose_backward_data_fixed(const opwright_conv_transpose_backward_data_sizes *sizes, int64_t *values);
 
 typedef void opwright_conv_transpose_backward_data_f32(
     const float *restrict diff_dst,
@@ -653,7 +661,8 @@ typedef void opwright_conv_transpose_backward_data_f32(
     const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_data_f32 name##_##isa; \
-    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_grouped, isa) \
@@ -670,7 +679,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_data_f32 name##_##isa; \
-    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_xoi_depthwise, isa) \
@@ -688,7 +698,8 @@ typedef void opwright_conv_transpose_backward_data_bf16(
     const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_data_bf16 name##_##isa; \
-    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_grouped, isa) \
@@ -706,7 +717,8 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_data_bf16 name##_##isa; \
-    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_xoi_depthwise, isa) \
@@ -725,7 +737,8 @@ typedef void opwright_conv_transpose_backward_data_f16(
     const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_data_f16 name##_##isa; \
-    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_grouped, isa) \
@@ -742,7 +755,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_data_f16 name##_##isa; \
-    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_data_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_xoi_depthwise, isa) \
@@ -986,6 +1000,7 @@ void conv_transpose_backward_weights_f16_nxc_xoi_grouped_portable(
     const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t part, int64_t parts);
 
 typedef int64_t opwright_conv_transpose_backward_weights_scratch(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t workers);
+typedef int64_t opwright_conv_transpose_backward_weights_fixed(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t *values);
 
 typedef void opwright_conv_transpose_backward_weights_f32(
     const float *restrict src,
@@ -994,7 +1009,8 @@ typedef void opwright_conv_transpose_backward_weights_f32(
     const opwright_conv_transpose_backward_weights_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_weights_f32 name##_##isa; \
-    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_grouped, isa) \
@@ -1011,7 +1027,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_weights_f32 name##_##isa; \
-    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_xoi_depthwise, isa) \
@@ -1029,7 +1046,8 @@ typedef void opwright_conv_transpose_backward_weights_bf16(
     const opwright_conv_transpose_backward_weights_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_weights_bf16 name##_##isa; \
-    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_grouped, isa) \
@@ -1047,7 +1065,8 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_weights_bf16 name##_##isa; \
-    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_xoi_depthwise, isa) \
@@ -1066,7 +1085,8 @@ typedef void opwright_conv_transpose_backward_weights_f16(
     const opwright_conv_transpose_backward_weights_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_weights_f16 name##_##isa; \
-    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_grouped, isa) \
@@ -1083,7 +1103,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_conv_transpose_backward_weights_f16 name##_##isa; \
-    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch;
+    opwright_conv_transpose_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_conv_transpose_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_xoi_depthwise, isa) \
@@ -1362,6 +1383,7 @@ void convolution_f16_nxc_xio_grouped_portable(
     const opwright_convolution_sizes *sizes, int64_t part, int64_t parts);
 
 typedef int64_t opwright_convolution_scratch(const opwright_convolution_sizes *sizes, int64_t workers);
+typedef int64_t opwright_convolution_fixed(const opwright_convolution_sizes *sizes, int64_t *values);
 
 typedef void opwright_convolution_f32(
     const float *restrict src,
@@ -1371,7 +1393,8 @@ typedef void opwright_convolution_f32(
     const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_f32 name##_##isa; \
-    opwright_convolution_scratch name##_##isa##_scratch;
+    opwright_convolution_scratch name##_##isa##_scratch; \
+    opwright_convolution_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_grouped, isa) \
@@ -1388,7 +1411,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_f32 name##_##isa; \
-    opwright_convolution_scratch name##_##isa##_scratch;
+    opwright_convolution_scratch name##_##isa##_scratch; \
+    opwright_convolution_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_xio_depthwise, isa) \
@@ -1407,7 +1431,8 @@ typedef void opwright_convolution_bf16(
     const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_bf16 name##_##isa; \
-    opwright_convolution_scratch name##_##isa##_scratch;
+    opwright_convolution_scratch name##_##isa##_scratch; \
+    opwright_convolution_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_grouped, isa) \
@@ -1425,7 +1450,8 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_bf16 name##_##isa; \
-    opwright_convolution_scratch name##_##isa##_scratch;
+    opwright_convolution_scratch name##_##isa##_scratch; \
+    opwright_convolution_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_xio_depthwise, isa) \
@@ -1445,7 +1471,8 @@ typedef void opwright_convolution_f16(
     const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_f16 name##_##isa; \
-    opwright_convolution_scratch name##_##isa##_scratch;
+    opwright_convolution_scratch name##_##isa##_scratch; \
+    opwright_convolution_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_grouped, isa) \
@@ -1462,7 +1489,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_f16 name##_##isa; \
-    opwright_convolution_scratch name##_##isa##_scratch;
+    opwright_convolution_scratch name##_##isa##_scratch; \
+    opwright_convolution_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_xio_depthwise, isa) \
@@ -1705,6 +1733,7 @@ void convolution_backward_data_f16_nxc_xio_grouped_portable(
     const opwright_convolution_backward_data_sizes *sizes, int64_t part, int64_t parts);
 
 typedef int64_t opwright_convolution_backward_data_scratch(const opwright_convolution_backward_data_sizes *sizes, int64_t workers);
+typedef int64_t opwright_convolution_backward_data_fixed(const opwright_convolution_backward_data_sizes *sizes, int64_t *values);
 
 typedef void opwright_convolution_backward_data_f32(
     const float *restrict diff_dst,
@@ -1713,7 +1742,8 @@ typedef void opwright_convolution_backward_data_f32(
     const opwright_convolution_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_data_f32 name##_##isa; \
-    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_grouped, isa) \
@@ -1730,7 +1760,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_data_f32 name##_##isa; \
-    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_xio_depthwise, isa) \
@@ -1748,7 +1779,8 @@ typedef void opwright_convolution_backward_data_bf16(
     const opwright_convolution_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_data_bf16 name##_##isa; \
-    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_grouped, isa) \
@@ -1766,7 +1798,8 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_data_bf16 name##_##isa; \
-    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_xio_depthwise, isa) \
@@ -1785,7 +1818,8 @@ typedef void opwright_convolution_backward_data_f16(
     const opwright_convolution_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_data_f16 name##_##isa; \
-    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_grouped, isa) \
@@ -1802,7 +1836,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_data_f16 name##_##isa; \
-    opwright_convolution_backward_data_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_data_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_data_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_xio_depthwise, isa) \
@@ -2045,6 +2080,7 @@ void convolution_backward_weights_f16_nxc_xio_grouped_portable(
     const opwright_convolution_backward_weights_sizes *sizes, int64_t part, int64_t parts);
 
 typedef int64_t opwright_convolution_backward_weights_scratch(const opwright_convolution_backward_weights_sizes *sizes, int64_t workers);
+typedef int64_t opwright_convolution_backward_weights_fixed(const opwright_convolution_backward_weights_sizes *sizes, int64_t *values);
 
 typedef void opwright_convolution_backward_weights_f32(
     const float *restrict src,
@@ -2053,7 +2089,8 @@ typedef void opwright_convolution_backward_weights_f32(
     const opwright_convolution_backward_weights_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_weights_f32 name##_##isa; \
-    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_grouped, isa) \
@@ -2070,7 +2107,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_weights_f32 name##_##isa; \
-    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_xio_depthwise, isa) \
@@ -2088,7 +2126,8 @@ typedef void opwright_convolution_backward_weights_bf16(
     const opwright_convolution_backward_weights_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_weights_bf16 name##_##isa; \
-    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_grouped, isa) \
@@ -2106,7 +2145,8 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_weights_bf16 name##_##isa; \
-    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_xio_depthwise, isa) \
@@ -2125,7 +2165,8 @@ typedef void opwright_convolution_backward_weights_f16(
     const opwright_convolution_backward_weights_sizes *sizes, const opwright_team *team, void *scratch);
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_weights_f16 name##_##isa; \
-    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_grouped, isa) \
@@ -2142,7 +2183,8 @@ OPWRIGHT_KERNELS_OF(avx512)
 
 #define OPWRIGHT_KERNEL_OF(name, isa) \
     opwright_convolution_backward_weights_f16 name##_##isa; \
-    opwright_convolution_backward_weights_scratch name##_##isa##_scratch;
+    opwright_convolution_backward_weights_scratch name##_##isa##_scratch; \
+    opwright_convolution_backward_weights_fixed name##_##isa##_fixed;
 #define OPWRIGHT_KERNELS_OF(isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_xio_depthwise, isa) \

@@ -161,6 +161,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
 }
 
+// From one of a tile's pixels to the next.
+INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * p->pixel; }
+
 static int64_t worker_bytes(const plan *p) {
     return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->panel_bytes;
 }
@@ -517,7 +520,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     if (q0 >= q1)
         return;
     o.runs = b->runs;
-    o.scalar_row = w->in_step * p->pixel;
+    o.scalar_row = scalar_row(p);
     o.out_row = w->out_step * pixel_out;
     const stretch s = {b->base + (columns->offset - b->low_column) * p->pixel, o.scalar_row, row_out, width, p->together > 1};
     if (w->offset_step >= CLIPPED * w->in_step) {
@@ -681,6 +684,14 @@ int64_t over_channels_scratch(const opwright_problem *problem, bool backward, in
     plan p;
     plan_of(&p, &own, backward, workers);
     return p.bias_bytes + p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
+}
+
+bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
+    opwright_problem own = *problem;
+    plan p;
+    plan_of(&p, &own, backward, 1);
+    values[0] = scalar_row(&p);
+    return p.vectors == 1 && p.together == 1;
 }
 
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,

@@ -18,7 +18,15 @@
 #define P (LANES == 8 ? 4 : 7) // pixels of a row of a tile over channel lanes, which has two rows
 #define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
 #define ROWS_OF_7 (LANES == 8 ? 1 : 3)
-enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
+// The most taps that tiles have text for: the usual ones, and those of the problem that the file is compiled for.
+#if defined(OPWRIGHT_FIXED_TAPS)
+enum { MAX_TAPS = OPWRIGHT_FIXED_TAPS > 7 ? OPWRIGHT_FIXED_TAPS : 7, MAX_ROWS = 5 };
+#elif defined(OPWRIGHT_FIXED_W_COLUMNS)
+enum { MAX_TAPS = OPWRIGHT_FIXED_W_COLUMNS > 7 ? OPWRIGHT_FIXED_W_COLUMNS : 7,
+       MAX_ROWS = OPWRIGHT_FIXED_W_ROWS > 5 ? OPWRIGHT_FIXED_W_ROWS : 5 };
+#else
+enum { MAX_TAPS = 7, MAX_ROWS = 5 };
+#endif
 
 enum {
     TASK_BLOCKS = 64,     // of channels, of a task, at the most
@@ -136,12 +144,20 @@ TILE(7, 1)
 TILE(3, 2)
 TILE(5, 2)
 
+#ifdef OPWRIGHT_FIXED_TAPS
+static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, t); }
+static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, t); }
+#endif
+
 static const struct row_of_tiles {
     int64_t taps, in_step;
     tile_function *inner, *edge;
 } tiles[] = {
     {2, 1, tile_k2_s1, edge_k2_s1}, {3, 1, tile_k3_s1, edge_k3_s1}, {5, 1, tile_k5_s1, edge_k5_s1},
     {7, 1, tile_k7_s1, edge_k7_s1}, {3, 2, tile_k3_s2, edge_k3_s2}, {5, 2, tile_k5_s2, edge_k5_s2},
+#ifdef OPWRIGHT_FIXED_TAPS
+    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, tile_fixed, edge_fixed},
+#endif
     {0, 0, tile_k0_s1, edge_k0_s1},
 };
 
@@ -533,12 +549,20 @@ W_BLOCK(w_1, 1, 1)
 W_BLOCK(w_3, 1, 3)
 W_BLOCK(w_5, 1, 5)
 W_BLOCK(w_7, 1, 7)
+#ifdef OPWRIGHT_FIXED_W_COLUMNS
+W_BLOCK(w_several_fixed, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS)
+W_BLOCK(w_fixed, 1, OPWRIGHT_FIXED_W_COLUMNS)
+#endif
 
 static const struct row_of_blocks {
     int64_t rows, columns;
     bool alone;  // only for kernels of just that width
     w_function *run;
 } w_blocks[] = {
+#ifdef OPWRIGHT_FIXED_W_COLUMNS
+    {OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, true, w_several_fixed},
+    {1, OPWRIGHT_FIXED_W_COLUMNS, true, w_fixed},
+#endif
     {3, 3, true, w_several_3}, {ROWS_OF_5, 5, true, w_several_5}, {ROWS_OF_7, 7, true, w_several_7},
     {1, 7, false, w_7},        {1, 5, false, w_5},                {1, 3, false, w_3},
     {1, 1, false, w_1},
@@ -658,4 +682,28 @@ void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem
     c.chunks = ceil_div(rows, c.rows);
     opwright_run(team, w_task, &c, c.chunks * ceil_div(blocks, w_blocks_of(p)));
     opwright_run(team, w_finish, &c, blocks);
+}
+
+// Literal taps are faster by (f32, AVX-512): 4x4 1.5-1.6, 6x6 1.9-2.1, 9x9 1.9, 13x13 1.7-1.9, 4x4 with stride 2 1.3, 1x9
+// 1.4; 1x31 not always, 1.05. For weights: 4x4 1.6, 6x6 and 9x9 1.4, 13x13 1.1, 4x4 with stride 2 2.0; 1x31 0.96.
+bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values) {
+    const solve s = solve_of(p, backward);
+    const int64_t step = lattice_of(&s, 2).in_step;
+    int64_t most_taps = 0; // of the phases that go without a text of their own
+    for (int64_t phase = 0; phase < s.axes[2].out_step; phase++) {
+        const int64_t count = taps_of(&s, 2, phase).count;
+        if (tiles_for(count, step)->taps == 0)
+            most_taps = most(most_taps, count);
+    }
+    values[0] = most_taps, values[1] = step;
+    return most_taps > 1 && most_taps <= FIXED_COLUMNS && step <= 2;
+}
+
+bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values) {
+    const int64_t columns = p->taps[2];
+    values[0] = most(1, least(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
+    const struct row_of_blocks *b = w_blocks;
+    while (b->columns != columns && b->columns != 1)
+        b++;
+    return b->columns != columns && columns <= FIXED_COLUMNS;
 }

@@ -15,7 +15,18 @@
 
 #define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
 #define ROWS_OF_7 (LANES == 8 ? 1 : 3)
-enum { MAX_TAPS = 7, MAX_ROWS = 5 }; // that tiles have text for
+// The most taps that there is text for: the usual ones, and those of the problem that the file is compiled for.
+#if defined(OPWRIGHT_FIXED_ROWS)
+#define FIXED_R (OPWRIGHT_FIXED_ROWS == 1 ? 1 : OPWRIGHT_FIXED_STEP == 1 ? 4 : 2) // rows at once
+#define FIXED_C (OPWRIGHT_FIXED_ROWS == 1 ? 4 : 2)                                // vectors
+enum { MAX_TAPS = OPWRIGHT_FIXED_COLUMNS > 7 ? OPWRIGHT_FIXED_COLUMNS : 7, MAX_ROWS = 5,
+       MAX_ALL = OPWRIGHT_FIXED_ROWS * OPWRIGHT_FIXED_COLUMNS > 49 ? OPWRIGHT_FIXED_ROWS * OPWRIGHT_FIXED_COLUMNS : 49 };
+#elif defined(OPWRIGHT_FIXED_W_ROWS)
+enum { MAX_TAPS = OPWRIGHT_FIXED_W_COLUMNS > 7 ? OPWRIGHT_FIXED_W_COLUMNS : 7,
+       MAX_ROWS = OPWRIGHT_FIXED_W_ROWS > 5 ? OPWRIGHT_FIXED_W_ROWS : 5, MAX_ALL = 49 };
+#else
+enum { MAX_TAPS = 7, MAX_ROWS = 5, MAX_ALL = 49 };
+#endif
 
 // A call over width lanes. Output rows and columns are counted in q: out_step positions of the output are one q, its
 // phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
@@ -24,7 +35,7 @@ enum {
     WIDTH_BYTES = 80 << 10,  // of a unit's input, where it is not one row
     WIDTH_COLUMNS = 2048,    // of a unit's output, in q
     WIDTH_ROWS = 4,          // at the least
-    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 2, // that there is text for
+    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 4, // that there is text for
     FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
     FINISH_CHANNELS = 64,
     FEW_TAPS = 9,
@@ -175,7 +186,7 @@ INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
 // to. `column[kw]` is the place of a tap.
 INLINE void width_run(const int KH, const int KW, const int S, const int R, const int C, const float *in, int64_t row,
                       const int64_t *column, const float *w, vec bias, int64_t count, elem *out, int64_t out_row) {
-    vec weights[MAX_TAPS * MAX_TAPS];
+    vec weights[MAX_ALL];
     UNROLL_ALL for (int k = 0; k < KH * KW; k++) weights[k] = vec_splat(w[k]);
     for (int64_t q = 0; q < count; q += C * LANES) {
         // The last vectors of a row end where it ends, those before it notwithstanding.
@@ -211,12 +222,24 @@ WIDTH(3, 2, 2, 1)
 WIDTH(5, 1, 4, FEW_REGISTERS + 1)
 WIDTH(5, 2, 2, FEW_REGISTERS + 1)
 WIDTH(7, 1, 4, 2)
+#ifdef OPWRIGHT_FIXED_ROWS
+static void width_fixed(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
+                        elem *out, int64_t out_row) {
+    width_run(OPWRIGHT_FIXED_ROWS, OPWRIGHT_FIXED_COLUMNS, OPWRIGHT_FIXED_STEP, FIXED_R, FIXED_C, in, row, column, w,
+              bias, count, out, out_row);
+}
+#endif
 
 static const struct row_of_widths {
-    int64_t taps, in_step, rows;
+    int64_t taps[2], in_step, rows;
     width_function *run;
-} widths[] = {{3, 1, 4, width_k3_s1}, {3, 2, 2, width_k3_s2}, {5, 1, 4, width_k5_s1}, {5, 2, 2, width_k5_s2},
-              {7, 1, 4, width_k7_s1}};
+} widths[] = {
+#ifdef OPWRIGHT_FIXED_ROWS
+    {{OPWRIGHT_FIXED_ROWS, OPWRIGHT_FIXED_COLUMNS}, OPWRIGHT_FIXED_STEP, FIXED_R, width_fixed},
+#endif
+    {{3, 3}, 1, 4, width_k3_s1}, {{3, 3}, 2, 2, width_k3_s2}, {{5, 5}, 1, 4, width_k5_s1}, {{5, 5}, 2, 2, width_k5_s2},
+    {{7, 7}, 1, 4, width_k7_s1},
+};
 
 // The first `count` lanes, of these the ones whose column at + lane*step lies in [0, size); else 0.
 INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) {
@@ -309,13 +332,13 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
         // The usual kernels, several rows of a lattice at once.
         const lattice rows_of = lattice_of(s, 1);
         const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
-        while (kind < last && (kind->taps != h.count || kind->taps != K[2] || kind->in_step != rows_of.in_step))
+        while (kind < last && (kind->taps[0] != h.count || kind->taps[1] != K[2] || kind->in_step != rows_of.in_step))
             kind++;
         if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !special &&
             s->axes[1].out_step == 1 && s->axes[2].out_step == 1) {
             const taps w = taps_of(s, 2, 0);
             int64_t column[MAX_TAPS];
-            float ordered[MAX_TAPS * MAX_TAPS];
+            float ordered[MAX_ALL];
             for (int64_t k = 0; k < w.count; k++)
                 column[k] = place(s, c, w.at + k * w.at_step);
             for (int64_t i = 0; i < h.count; i++)
@@ -496,6 +519,10 @@ WIDTH_W(width_w_7, 1, 7, 1, 1)
 WIDTH_W(width_w_5, 1, 5, 1, 1)
 WIDTH_W(width_w_3, 1, 3, 1, 1)
 WIDTH_W(width_w_1, 1, 1, 1, 1)
+#ifdef OPWRIGHT_FIXED_W_ROWS
+WIDTH_W(width_w_several_fixed, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, 1, 1)
+WIDTH_W(width_w_fixed, 1, OPWRIGHT_FIXED_W_COLUMNS, 1, 1)
+#endif
 
 static const struct row_of_width_blocks {
     int64_t rows, columns;
@@ -503,6 +530,10 @@ static const struct row_of_width_blocks {
     bool alone;      // only for kernels of just that width
     width_w_function *run;
 } width_w_blocks[] = {
+#ifdef OPWRIGHT_FIXED_W_ROWS
+    {OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, 0, true, width_w_several_fixed},
+    {1, OPWRIGHT_FIXED_W_COLUMNS, 0, true, width_w_fixed},
+#endif
     {3, 3, 1, true, width_w_3x3_s1}, {3, 3, 2, true, width_w_3x3_s2}, {3, 3, 0, true, width_w_3x3},
     {ROWS_OF_5, 5, 1, true, width_w_5x5_s1}, {ROWS_OF_5, 5, 2, true, width_w_5x5_s2},
     {ROWS_OF_5, 5, 0, true, width_w_5x5}, {ROWS_OF_7, 7, 1, true, width_w_7x7_s1},
@@ -651,4 +682,28 @@ void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem 
     c.big = big, c.small = small, c.weights = weights, c.sums = scratch, c.own = (char *)scratch + sums_bytes(&c);
     opwright_run(team, width_w_task, &c, c.chunks * ceil_div(p->G, c.channels));
     opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
+}
+
+// Literal taps are faster by (f32, AVX-512): 4x4 1.8-2.0, 6x6 1.9, 9x9 1.6-1.7, 13x13 1.4-1.5, 4x4 with stride 2 1.3, 1x9
+// and 1x31 over 400 columns 1.2; 1x7 over 28 columns 0.88. For weights: 1x9 1.3; 1x31 0.92.
+bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *values) {
+    const solve s = solve_of(p, backward);
+    const int64_t rows = p->taps[1], columns = p->taps[2], step = lattice_of(&s, 1).in_step;
+    values[0] = rows, values[1] = columns, values[2] = step;
+    if (p->taps[0] != 1 || s.axes[1].out_step != 1 || s.axes[2].out_step != 1 || step > 2 || rows > FIXED_COLUMNS ||
+        columns > FIXED_COLUMNS || (rows == 1 && (columns < 8 || s.axes[2].out < 4 * LANES)))
+        return false;
+    const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
+    while (kind < last && (kind->taps[0] != rows || kind->taps[1] != columns || kind->in_step != step))
+        kind++;
+    return kind == last;
+}
+
+bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values) {
+    const int64_t columns = p->taps[2];
+    values[0] = most(1, least(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
+    const struct row_of_width_blocks *b = width_w_blocks;
+    while (b->columns != columns && b->columns != 1)
+        b++;
+    return b->columns != columns && columns <= FIXED_COLUMNS;
 }

@@ -23,6 +23,13 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
     return over_channels_scratch(&p, backward, workers);
 }
 
+static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
+    const opwright_problem p = tamed(problem);
+    if (plain_fits(&p) || over_columns_fits(&p, backward) || !over_channels_fixed(&p, backward, values))
+        return OPWRIGHT_NOT_FIXED;
+    return OPWRIGHT_FIXED_CHANNELS;
+}
+
 void OPWRIGHT_NAME(y)(const opwright_problem *problem, const elem *big, const elem *weights, const elem *bias,
                       elem *small, const opwright_team *team, void *scratch) {
     solve_data(problem, false, big, weights, bias, small, team, scratch);
@@ -39,4 +46,12 @@ int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *problem, int64_t worker
 
 int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *problem, int64_t workers) {
     return data_scratch(problem, true, workers);
+}
+
+int64_t OPWRIGHT_NAME(y_fixed)(const opwright_problem *problem, int64_t *values) {
+    return data_fixed(problem, false, values);
+}
+
+int64_t OPWRIGHT_NAME(x_fixed)(const opwright_problem *problem, int64_t *values) {
+    return data_fixed(problem, true, values);
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from marshal import dumps
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _build, _isa, _scratch, _team, _threads
+from . import _build, _isa, _scratch, _specialize, _team, _threads
 from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._errors import Refusal
 from ._rules import DTYPES, Resolution
@@ -30,7 +30,7 @@ Integers = Sequence[int] | np.ndarray[Any, Any]
 HERE = Path(__file__).parent
 API = "docs/API.md"
 # Rules of the package itself, each stated in a section of API.md.
-API_RULES = {"out": "out", "threads": "threads", "memory": "memory"}
+API_RULES = {"out": "out", "threads": "threads", "specialize": "specialize", "memory": "memory"}
 # -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes
 # (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
@@ -103,19 +103,22 @@ class Plan:
     scratch: Callable[[int], int] | None  # bytes for a number of workers; None: a kernel that computes a part
     uniform: bool  # a fast kernel, and all tensors are of one dtype: what the generated functions look after themselves
     bits: np.dtype[Any] | None  # the dtype in whose name a uniform plan's memory has a buffer; None: its own
+    fixed: Callable[[Any, Any], int] | None = None  # what its kernel says of literals, given `sizes` and room for them
+    special: _specialize.Special | None = None
 
 
 @cache
-def _engine(isa: _isa.Isa, label: str, part: str) -> _build.Unit:
+def _engine(isa: _isa.Isa, label: str, file: str, literals: _specialize.Literals = ()) -> _build.Unit:
     """An object that operations share, for one instruction set and dtype."""
     folder = HERE / "c" / "engine"
     names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
+    values = tuple(f"-D{macro}={value}" for macro, value in literals)
     return _build.Unit(
-        f"opwright_engine_{part}_{label}_{isa.name}",
+        "_".join(["opwright_engine", file.removesuffix(".c"), *(["fixed"] if literals else []), label, isa.name]),
         "",
-        tuple(folder / name for name in ENGINE[part]),
+        (folder / file,),
         (HERE / "include", folder),
-        (*FAST_FLAGS, *isa.flags, *names),
+        (*FAST_FLAGS, *isa.flags, *names, *values),
         probe='#include "lanes.h"\n',
     )
 
@@ -173,11 +176,13 @@ class Operation:
     def refused(self, refusal: Refusal) -> Exception:
         return refusal.error(self.function, self.spec(refusal.rule, refusal.argument))
 
-    def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any) -> Any:
+    def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns. Most calls that are repeated it runs
         itself: this is for all others, and for every refusal."""
         try:
             inputs, plan = self.prepared(inputs, attributes)
+            if specialize is not None or _specialize.setting is not False:
+                plan = self.specialized(plan, specialize)
             return self.run(plan, inputs, out, thread_count(plan, threads))
         except Refusal as refusal:
             raise self.refused(refusal) from None
@@ -217,6 +222,13 @@ class Operation:
             return (self.function, *dtypes, dumps((*values, tuple(attributes)), 2))
         except ValueError:  # an attribute of a kind that has no literal
             return None
+
+    def specialized(self, plan: Plan, specialize: Any) -> Plan:
+        """The plan with constants where the call wants it and it is there."""
+        wanted = _specialize.get_specialize() if specialize is None else _specialize.check("specialize", specialize)
+        if wanted is False or plan.special is None:
+            return plan
+        return plan.special.chosen(wanted) or plan
 
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
         """Every input as an array, its protocol resolved; what is only described stays so."""
@@ -281,12 +293,18 @@ class Operation:
                 if isa.fast:
                     lines.append(f"{head}, const opwright_team *team, void *scratch);\n")
                     lines.append(f"int64_t {variant.name}_scratch(const {sizes} *sizes, int64_t workers);\n")
+                    lines.append(f"int64_t {variant.name}_fixed(const {sizes} *sizes, int64_t *values);\n")
                 else:
                     lines.append(f"{head}, int64_t part, int64_t parts);\n")
         return "".join(lines)
 
-    def unit(self, isa: _isa.Isa, label: str, part: str) -> _build.Unit:
-        """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together."""
+    def unit(
+        self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()
+    ) -> _build.Unit:
+        """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
+
+        The file `fixed` of the engine gets literals.
+        """
         include = HERE / "include"
         if not isa.fast:
             labels = [label for label, _ in self.rows]
@@ -294,16 +312,17 @@ class Operation:
             return _build.Unit(
                 f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels, part), sources, (include,), FLAGS
             )
-        engine = _engine(isa, label, "common")
-        solves = _engine(isa, label, part or ("weights" if self.fast[label] == "w" else "data"))
+        files = (*ENGINE["common"], *ENGINE[part or ("weights" if self.fast[label] == "w" else "data")])
+        needs = tuple(_engine(isa, label, file, literals if file == fixed else ()) for file in files)
+        engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
         return _build.Unit(
-            f"opwright_{name}_{isa.name}",
+            f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
             self.cdef(isa, [label], part),
             (HERE / "c" / "entries" / f"{name}.c",),
             engine.include,
             engine.flags,
-            needs=(engine, solves),
+            needs=needs,
             probe=engine.probe,
         )
 
@@ -315,9 +334,25 @@ class Operation:
         return _libraries[key]
 
     def plan(self, resolution: Resolution) -> Plan:
-        label, row = self.rows[resolution.row]
+        label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
-        library = self.library(isa, label, DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else "")
+        part = DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else ""
+        plan = self.planned(resolution, isa, self.library(isa, label, part))
+        if not isa.fast:
+            return plan
+        fixed = cache(partial(self.fixed, plan, isa, label, part))
+        return replace(plan, special=_specialize.Special(fixed, partial(self.planned, resolution, isa)))
+
+    def fixed(self, plan: Plan, isa: _isa.Isa, label: str, part: str) -> _specialize.Fixed | None:
+        """The library for the constants that make a plan's kernel faster; None where none do, or there are too many."""
+        file, literals = _specialize.literals(plan)
+        if not file:
+            return None
+        key = (self.function, isa.name, label, part, file, literals)
+        return _specialize.library(key, literals, partial(self.unit, isa, label, part, file, literals))
+
+    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _build.Library) -> Plan:
+        row = self.rows[resolution.row][1]
         kernel = self.kernel_name(resolution, isa.name)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
         for member in self.sizes:
@@ -330,7 +365,6 @@ class Operation:
         ffi = library.ffi
 
         scratch = partial(getattr(library.lib, f"{kernel}_scratch"), sizes) if isa.fast else None
-
         data = [info for info in self.inputs if not info.states_shape]
 
         def workers(number: int) -> tuple[Any, int]:
@@ -356,6 +390,7 @@ class Operation:
             scratch=scratch,
             uniform=isa.fast and {row[info.parameter] for info in data} == {row[self.output]},
             bits=BITS.get(DTYPES[row[self.output]]),
+            fixed=getattr(library.lib, f"{kernel}_fixed") if isa.fast else None,
         )
 
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
@@ -448,6 +483,22 @@ def get_num_threads() -> int:
         raise refusal.error("get_num_threads", f"{API}#threads") from None
 
 
+def set_specialize(value: bool | int) -> None:
+    """What later calls do that do not say: False, True, or the number of calls after which to compile. SpecError."""
+    try:
+        _specialize.set_specialize(value)
+    except Refusal as refusal:
+        raise refusal.error("set_specialize", f"{API}#specialize") from None
+
+
+def get_specialize() -> bool | int:
+    """What a call does that does not say: set_specialize, OPWRIGHT_SPECIALIZE, or False."""
+    try:
+        return _specialize.get_specialize()
+    except Refusal as refusal:
+        raise refusal.error("get_specialize", f"{API}#specialize") from None
+
+
 def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         return np.empty(shape, dtype)
@@ -498,6 +549,8 @@ class Explanation:
     copies: tuple[str, ...]
     threads: int
     scratch_bytes: int
+    specialized: bool
+    specialization: str
     steps: tuple[tuple[str, str, str], ...]
 
     def __str__(self) -> str:
@@ -505,17 +558,25 @@ class Explanation:
         lines += [f"  because {reason}" for reason in self.why]
         lines += [f"  not {name}: {reason}" for name, reason in self.rejected]
         lines.append(f"threads: {self.threads}, scratch memory: {self.scratch_bytes} bytes")
+        lines.append(f"sizes: {self.specialization}")
         lines += [f"copied first: {copy}" for copy in self.copies] or ["copied first: nothing"]
         lines += [f"{what} = {value}   {where}" for what, value, where in self.steps]
         return "\n".join(lines)
 
 
-def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any], threads: Any = None) -> Explanation:
+def explain(
+    operation: Operation,
+    inputs: Sequence[Any],
+    attributes: Sequence[Any],
+    threads: Any = None,
+    specialize: Any = None,
+) -> Explanation:
     """Resolve a call without running it, and tell how."""
     try:
         given = operation.arrays(inputs)
         resolution = operation.resolve(*given, *attributes)
         wanted = _threads.check_threads("threads", threads) if threads is not None else _threads.get_num_threads()
+        special = _specialize.get_specialize() if specialize is None else _specialize.check("specialize", specialize)
     except Refusal as refusal:
         raise operation.refused(refusal) from None
     label = operation.rows[resolution.row][0]
@@ -537,7 +598,9 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
     arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
     why, rejected = _reasons(operation, resolution, isa, others, arrangements)
     used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
-    scratch = operation.plan(resolution).scratch if isa.fast else None
+    plan = operation.plan(resolution) if isa.fast else None
+    scratch = plan.scratch if plan else None
+    specialized, specialization = _specialize.explained(plan, special)
     return Explanation(
         op=operation.name,
         shape=resolution.shape,
@@ -554,6 +617,8 @@ def explain(operation: Operation, inputs: Sequence[Any], attributes: Sequence[An
         ),
         threads=used,
         scratch_bytes=scratch(min(used, _team.MOST)) if scratch else 0,
+        specialized=specialized,
+        specialization=specialization,
         steps=steps,
     )
 

@@ -29,5 +29,6 @@ typedef float elem;
 // Kernels, whose names have the dtype already, and what tells how much scratch memory they need.
 #define OPWRIGHT_KERNEL(name) OPWRIGHT_PAIR(name, OPWRIGHT_ISA)
 #define OPWRIGHT_SCRATCH(name) OPWRIGHT_JOIN(name, OPWRIGHT_ISA, scratch)
+#define OPWRIGHT_FIXED(name) OPWRIGHT_JOIN(name, OPWRIGHT_ISA, fixed)
 
 #endif

@@ -72,3 +72,29 @@ int64_t OPWRIGHT_NAME(channelwise_w_scratch)(const opwright_problem *problem, in
         return 0;
     return (over_lanes(&p, p.small[2]) ? depthwise_channels_w_scratch : depthwise_columns_w_scratch)(&p, workers);
 }
+
+static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
+    const opwright_problem p = tamed(problem);
+    if (is_plain(&p))
+        return OPWRIGHT_NOT_FIXED;
+    if (data_over_lanes(&p, backward))
+        return depthwise_channels_fixed(&p, backward, values) ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS : OPWRIGHT_NOT_FIXED;
+    return depthwise_columns_fixed(&p, backward, values) ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS : OPWRIGHT_NOT_FIXED;
+}
+
+int64_t OPWRIGHT_NAME(channelwise_y_fixed)(const opwright_problem *problem, int64_t *values) {
+    return data_fixed(problem, false, values);
+}
+
+int64_t OPWRIGHT_NAME(channelwise_x_fixed)(const opwright_problem *problem, int64_t *values) {
+    return data_fixed(problem, true, values);
+}
+
+int64_t OPWRIGHT_NAME(channelwise_w_fixed)(const opwright_problem *problem, int64_t *values) {
+    const opwright_problem p = tamed(problem);
+    if (is_plain(&p))
+        return OPWRIGHT_NOT_FIXED;
+    if (over_lanes(&p, p.small[2]))
+        return depthwise_channels_w_fixed(&p, values) ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS_W : OPWRIGHT_NOT_FIXED;
+    return depthwise_columns_w_fixed(&p, values) ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS_W : OPWRIGHT_NOT_FIXED;
+}

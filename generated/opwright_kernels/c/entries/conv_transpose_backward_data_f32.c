@@ -134,6 +134,11 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_data_size
     { \
         const opwright_problem problem = problem_of(sizes); \
         return OPWRIGHT_NAME(y_scratch)(&problem, workers); \
+    } \
+    int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_backward_data_sizes *sizes, int64_t *values) \
+    { \
+        const opwright_problem problem = problem_of(sizes); \
+        return OPWRIGHT_NAME(y_fixed)(&problem, values); \
     }
 
 KERNEL(conv_transpose_backward_data_f32_ncx_iox_dense, ncx_iox)

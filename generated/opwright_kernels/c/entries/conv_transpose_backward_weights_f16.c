@@ -134,6 +134,11 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_weights_s
     { \
         const opwright_problem problem = problem_of(sizes); \
         return OPWRIGHT_NAME(w_scratch)(&problem, workers); \
+    } \
+    int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t *values) \
+    { \
+        const opwright_problem problem = problem_of(sizes); \
+        return OPWRIGHT_NAME(w_fixed)(&problem, values); \
     }
 
 KERNEL(conv_transpose_backward_weights_f16_ncx_iox_dense, ncx_iox)

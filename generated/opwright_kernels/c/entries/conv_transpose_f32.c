@@ -135,6 +135,11 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_sizes *s)
     { \
         const opwright_problem problem = problem_of(sizes); \
         return OPWRIGHT_NAME(x_scratch)(&problem, workers); \
+    } \
+    int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_sizes *sizes, int64_t *values) \
+    { \
+        const opwright_problem problem = problem_of(sizes); \
+        return OPWRIGHT_NAME(x_fixed)(&problem, values); \
     }
 
 KERNEL(conv_transpose_f32_ncx_iox_dense, ncx_iox)

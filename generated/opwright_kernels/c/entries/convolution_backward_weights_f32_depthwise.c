@@ -134,6 +134,11 @@ static opwright_problem nxc_xio(const opwright_convolution_backward_weights_size
     { \
         const opwright_problem problem = problem_of(sizes); \
         return OPWRIGHT_NAME(channelwise_w_scratch)(&problem, workers); \
+    } \
+    int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_backward_weights_sizes *sizes, int64_t *values) \
+    { \
+        const opwright_problem problem = problem_of(sizes); \
+        return OPWRIGHT_NAME(channelwise_w_fixed)(&problem, values); \
     }
 
 KERNEL(convolution_backward_weights_f32_ncx_oix_depthwise, ncx_oix)

@@ -135,6 +135,11 @@ static opwright_problem nxc_xio(const opwright_convolution_sizes *s)
     { \
         const opwright_problem problem = problem_of(sizes); \
         return OPWRIGHT_NAME(y_scratch)(&problem, workers); \
+    } \
+    int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_sizes *sizes, int64_t *values) \
+    { \
+        const opwright_problem problem = problem_of(sizes); \
+        return OPWRIGHT_NAME(y_fixed)(&problem, values); \
     }
 
 KERNEL(convolution_f32_ncx_oix_dense, ncx_oix)
