@@ -130,6 +130,9 @@ def _counted(op: Op) -> Iterator[Problem]:
         yield Problem(
             op.spatial_rank.at, "spatial-rank", "the least number of spatial axes is greater than the greatest"
         )
+    elif op.spatial_rank.min == 0 < op.spatial_rank.max:
+        message = "calls have at least one spatial axis; an operation that has none leaves spatial_rank out"
+        yield Problem(op.spatial_rank.at, "spatial-rank", f"{message} (did you mean min: 1?)")
 
 
 # Names.

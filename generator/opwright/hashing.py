@@ -62,8 +62,9 @@ def semantic_hash(op: Op) -> str:
     cells = [*(tensor.name for tensor in (*op.tensors, *stated)), "accumulate"]
     dtypes = [{name: row[name] for name in cells} for row in op.dtypes]
     ranks = [op.spatial_rank.min, op.spatial_rank.max]
-    form = op.normal_form
-    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, op.semantics, form)
+    init = repr(float(op.semantics.init)).removesuffix(".0")  # however it is written
+    semantics, form = dataclasses.replace(op.semantics, init=init), op.normal_form
+    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
 
 
 def text_hash(text: str) -> str:

@@ -85,6 +85,11 @@ def _default(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
     return "" if _NUMBER.fullmatch(was) and _NUMBER.fullmatch(now) and float(was) == float(now) else "changed"
 
 
+def _number(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
+    """0 and 0.0 are one number; 0 and -0 are two."""
+    return "" if repr(float(was)) == repr(float(now)) else "changed"
+
+
 def _type(walk: _Walk, was: Any, now: Any, old: Any, new: Any) -> str:
     return {("s64", "f32"): "widened", ("f32", "s64"): "narrowed"}.get((was, now), "changed")
 
@@ -164,7 +169,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "GroupClass.name": ("class-kernels-renamed", _plain),
     "GroupClass.when": ("class-condition", _formula),
     "GroupClass.summary": ("docs-summary", _plain),
-    "Semantics.init": ("semantics-edge", _plain),
+    "Semantics.init": ("semantics-edge", _number),
     "Semantics.reduce": ("semantics-sum", _formula),
     "Semantics.finish": ("semantics-finish", _formula),
     "Op.normal_form": ("form-kernels", _plain),
