@@ -40,7 +40,7 @@ FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-fno-predictive-commonin
 # kernels have an engine of their own needs instead.
 ENGINE = {
     "common": ("plain.c",),
-    "data": ("channels.c", "columns.c", "solve_data.c"),
+    "data": ("tiles.c", "channels.c", "columns.c", "solve_data.c"),  # the longest first
     "weights": ("solve_weights.c", "weights.c"),
     "depthwise": ("depthwise_channels.c", "depthwise_columns.c", "solve_depthwise.c"),
 }
