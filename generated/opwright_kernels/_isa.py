@@ -39,6 +39,16 @@ ISAS: tuple[Isa, ...] = (
         (),
     ),
     Isa(
+        "neon",
+        frozenset(
+            """
+            asimd
+            """.split()
+        ),
+        ("-march=armv8-a",),
+        ("f32", "bf16", "f16"),
+    ),
+    Isa(
         "avx2",
         frozenset(
             """

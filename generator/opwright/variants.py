@@ -48,10 +48,10 @@ _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
 _FAST = ("f32", "bf16", "f16")
 
-# From the least demanding to the best. A row of NEON would need nothing but `-march=armv8-a`: the engine has its
-# vectors of four already.
+# From the least demanding to the best, whatever the architecture: no CPU has both of a pair that cannot be compared.
 ISAS = (
     Isa("portable"),
+    Isa("neon", ("asimd",), ("-march=armv8-a",), _FAST),
     Isa("avx2", _V3, ("-march=x86-64-v3",), _FAST),
     Isa("avx512", _V4, _V4_FLAGS, _FAST),
     Isa(

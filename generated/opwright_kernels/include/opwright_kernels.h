@@ -322,6 +322,7 @@ typedef void opwright_conv_transpose_f32(
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -336,6 +337,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f32_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -360,6 +362,7 @@ typedef void opwright_conv_transpose_bf16(
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -375,6 +378,7 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_bf16_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -400,6 +404,7 @@ typedef void opwright_conv_transpose_f16(
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -414,6 +419,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_f16_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -672,6 +678,7 @@ typedef void opwright_conv_transpose_backward_data_f32(
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -686,6 +693,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f32_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -709,6 +717,7 @@ typedef void opwright_conv_transpose_backward_data_bf16(
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -724,6 +733,7 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_bf16_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -748,6 +758,7 @@ typedef void opwright_conv_transpose_backward_data_f16(
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -762,6 +773,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_data_f16_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1020,6 +1032,7 @@ typedef void opwright_conv_transpose_backward_weights_f32(
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1034,6 +1047,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f32_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1057,6 +1071,7 @@ typedef void opwright_conv_transpose_backward_weights_bf16(
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1072,6 +1087,7 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_bf16_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1096,6 +1112,7 @@ typedef void opwright_conv_transpose_backward_weights_f16(
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_iox_grouped, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_dense, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1110,6 +1127,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_ncx_xoi_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_iox_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(conv_transpose_backward_weights_f16_nxc_xoi_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1404,6 +1422,7 @@ typedef void opwright_convolution_f32(
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1418,6 +1437,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(convolution_f32_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f32_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1442,6 +1462,7 @@ typedef void opwright_convolution_bf16(
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1457,6 +1478,7 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
     OPWRIGHT_KERNEL_OF(convolution_bf16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_bf16_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1482,6 +1504,7 @@ typedef void opwright_convolution_f16(
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1496,6 +1519,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(convolution_f16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_f16_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1753,6 +1777,7 @@ typedef void opwright_convolution_backward_data_f32(
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1767,6 +1792,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f32_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1790,6 +1816,7 @@ typedef void opwright_convolution_backward_data_bf16(
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1805,6 +1832,7 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_bf16_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -1829,6 +1857,7 @@ typedef void opwright_convolution_backward_data_f16(
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -1843,6 +1872,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_data_f16_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -2100,6 +2130,7 @@ typedef void opwright_convolution_backward_weights_f32(
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -2114,6 +2145,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f32_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -2137,6 +2169,7 @@ typedef void opwright_convolution_backward_weights_bf16(
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -2152,6 +2185,7 @@ OPWRIGHT_KERNELS_OF(avx512_bf16)
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_bf16_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 OPWRIGHT_KERNELS_OF(avx512_bf16)
@@ -2176,6 +2210,7 @@ typedef void opwright_convolution_backward_weights_f16(
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_oix_grouped, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_dense, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_grouped, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
@@ -2190,6 +2225,7 @@ OPWRIGHT_KERNELS_OF(avx512)
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_ncx_xio_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_oix_depthwise, isa) \
     OPWRIGHT_KERNEL_OF(convolution_backward_weights_f16_nxc_xio_depthwise, isa)
+OPWRIGHT_KERNELS_OF(neon)
 OPWRIGHT_KERNELS_OF(avx2)
 OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF

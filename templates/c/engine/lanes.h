@@ -20,6 +20,9 @@
 #include <immintrin.h>
 #define LANES 8
 #else
+#if defined(__ARM_NEON) && defined(OPWRIGHT_F16)
+#include <arm_neon.h>
+#endif
 #define LANES 4
 #endif
 
@@ -149,6 +152,9 @@ INLINE hvec narrow(vec v) { return (hvec)_mm512_cvtps_ph((__m512)v, _MM_FROUND_T
 #elif defined(__F16C__)
 INLINE vec widen(hvec h) { return (vec)_mm256_cvtph_ps((__m128i)h); }
 INLINE hvec narrow(vec v) { return (hvec)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT); }
+#elif defined(__ARM_NEON)
+INLINE vec widen(hvec h) { return (vec)vcvt_f32_f16((float16x4_t)h); }
+INLINE hvec narrow(vec v) { return (hvec)vcvt_f16_f32((float32x4_t)v); }
 #else
 INLINE vec widen(hvec h) {
     uvec x = __builtin_convertvector(h, uvec), sign = (x & 0x8000u) << 16, magnitude = x & 0x7fffu;

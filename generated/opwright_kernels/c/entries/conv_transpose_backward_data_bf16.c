@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 5bc075a9f7cd796e9ab45d383ec315e49e23b0d76c8b9d58fb05fce43429ea6c
 //
-// ConvTransposeBackwardData, bf16: the fast kernels, one text for avx2, avx512 and avx512_bf16.
+// ConvTransposeBackwardData, bf16: the fast kernels, one text for neon, avx2, avx512 and avx512_bf16.
 //
 // What is computed stands at the head of c/conv_transpose_backward_data_bf16.c; sums are made in f32, in an
 // order of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the

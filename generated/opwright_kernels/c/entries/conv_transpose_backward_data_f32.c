@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 5bc075a9f7cd796e9ab45d383ec315e49e23b0d76c8b9d58fb05fce43429ea6c
 //
-// ConvTransposeBackwardData, f32: the fast kernels, one text for avx2 and avx512.
+// ConvTransposeBackwardData, f32: the fast kernels, one text for neon, avx2 and avx512.
 //
 // What is computed stands at the head of c/conv_transpose_backward_data_f32.c; sums are made in f32, in an order
 // of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the small

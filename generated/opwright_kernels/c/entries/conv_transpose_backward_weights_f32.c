@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 6f8d8e8f010a194edc8f302a457a7e329aeae2d5b66ee025f5312ad3c9bc95fb
 //
-// ConvTransposeBackwardWeights, f32: the fast kernels, one text for avx2 and avx512.
+// ConvTransposeBackwardWeights, f32: the fast kernels, one text for neon, avx2 and avx512.
 //
 // What is computed stands at the head of c/conv_transpose_backward_weights_f32.c; sums are made in f32, in an
 // order of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the

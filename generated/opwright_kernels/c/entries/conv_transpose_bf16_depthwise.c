@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: ad1340aeb47447cb5d1a6109ab9edda213cc7bae20336cf6607c581e52b882c6
 //
-// ConvTranspose, bf16: the fast kernels, one text for avx2, avx512 and avx512_bf16.
+// ConvTranspose, bf16: the fast kernels, one text for neon, avx2, avx512 and avx512_bf16.
 //
 // What is computed stands at the head of c/conv_transpose_bf16.c; sums are made in f32, in an order of the
 // engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the big tensor:

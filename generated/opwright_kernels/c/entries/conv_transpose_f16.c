@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: ad1340aeb47447cb5d1a6109ab9edda213cc7bae20336cf6607c581e52b882c6
 //
-// ConvTranspose, f16: the fast kernels, one text for avx2 and avx512.
+// ConvTranspose, f16: the fast kernels, one text for neon, avx2 and avx512.
 //
 // What is computed stands at the head of c/conv_transpose_f16.c; sums are made in f32, in an order of the
 // engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the big tensor:

@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 2054ee7ec08fd88fe94725221d2010adb0f9ef24c520eb80639cb5427f7894f8
 //
-// ConvolutionBackwardData, bf16: the fast kernels, one text for avx2, avx512 and avx512_bf16.
+// ConvolutionBackwardData, bf16: the fast kernels, one text for neon, avx2, avx512 and avx512_bf16.
 //
 // What is computed stands at the head of c/convolution_backward_data_bf16.c; sums are made in f32, in an order
 // of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the big

@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: c8c3a61d4b1a8912867c32213a5db7eef136015a6cc6409b21fa1e110b3bb0e2
 //
-// ConvolutionBackwardWeights, f32: the fast kernels, one text for avx2 and avx512.
+// ConvolutionBackwardWeights, f32: the fast kernels, one text for neon, avx2 and avx512.
 //
 // What is computed stands at the head of c/convolution_backward_weights_f32.c; sums are made in f32, in an order
 // of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the weights:

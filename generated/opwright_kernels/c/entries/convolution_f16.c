@@ -2,7 +2,7 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: d473546cb380d59277b85c9faa1f7c09d6ff8d7ac7fcbba4a714caa80b22591d
 //
-// Convolution, f16: the fast kernels, one text for avx2 and avx512.
+// Convolution, f16: the fast kernels, one text for neon, avx2 and avx512.
 //
 // What is computed stands at the head of c/convolution_f16.c; sums are made in f32, in an order of the engine's
 // own, and rounded once. Here a call becomes a problem in normal form, solved for the small tensor:
