@@ -27,7 +27,7 @@ MOST = 64  # libraries with constants that a process loads
 # none, and the values. Which calls gain, and how much, stands beside what decides it.
 FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ()),
-    ("channels.c", ("PITCH",)),
+    ("tiles.c", ("PITCH",)),
     ("depthwise_channels.c", ("TAPS", "STEP")),
     ("depthwise_columns.c", ("ROWS", "COLUMNS", "STEP")),
     ("depthwise_channels.c", ("W_ROWS", "W_COLUMNS")),
