@@ -96,6 +96,19 @@ def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype
         check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}))
 
 
+@every_dtype
+def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
+    random = rng("beyond", dtype)
+    src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (64, 2, 1)).astype(DTYPES[dtype])
+    bias = random.integers(-2, 3, 64).astype(DTYPES[dtype])
+    attributes = PLAIN | {"data_format": "NXC", "weights_format": "OIX"}
+    call = Call("Convolution", (src, weights, bias), attributes)
+    answer = run(call)
+    assert same(answer, rulings.compute(call)), describe(call)
+    assert answer.nbytes < 4 * 2**20 or answer.ctypes.data % 64 == 0  # or else it is not stored past them
+
+
 @every_op
 def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
     random, accepted = rng("huge", op), 0

@@ -211,6 +211,18 @@ INLINE float elem_get(const elem *p) { return *p; }
 INLINE void elem_put(elem *p, float x) { *p = x; }
 #endif
 
+// Stores past the caches what is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
+#if defined(__AVX512F__)
+INLINE void vec_stream(float *p, vec v) { _mm512_stream_ps(p, (__m512)v); }
+INLINE void stream_end(void) { _mm_sfence(); }
+#elif defined(__AVX2__)
+INLINE void vec_stream(float *p, vec v) { _mm256_stream_ps(p, (__m256)v); }
+INLINE void stream_end(void) { _mm_sfence(); }
+#else
+INLINE void vec_stream(float *p, vec v) { vec_store(p, v); }
+INLINE void stream_end(void) {}
+#endif
+
 // LANES vectors of LANES: rows become columns. First within quarters of four lanes, then the quarters: every shuffle
 // takes its halves from one vector each, which is one cheap instruction (a general one halves the speed).
 #if defined(__clang__) || __GNUC__ >= 12

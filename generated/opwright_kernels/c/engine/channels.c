@@ -23,6 +23,7 @@ enum {
     MOST_SHARING = 16,
     NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
+    STREAMED_BYTES = 4 << 20, // of an output from which on it is stored past the caches
     AHEAD = 4,              // lines of weights that are asked for before they are packed
 };
 
@@ -37,6 +38,7 @@ typedef struct plan {
     bool own;              // a task packs its own weights
     bool in_place;         // weights are read where they are
     bool direct;           // tiles write to the output
+    bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     int64_t pixel;         // from a pixel to the next, in units
     int64_t rows, columns; // of a block, in q
@@ -149,6 +151,11 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->own = pixels <= FEW_PIXELS;
     p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
     p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
+    // read again.
+    p->streamed = p->direct && !padded && p->together == 1 && s->out_n % LANES == 0 && s->out_x[0] % LANES == 0 &&
+                  s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
+                  pixels * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
     const int64_t blocks = p->own ? p->groups : planes * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
@@ -176,6 +183,7 @@ typedef struct call {
     float *biases;
     int64_t *positions;
     char *workers;
+    bool streamed;
 } call;
 
 // Input.
@@ -584,7 +592,8 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const axis *h = &s->axes[1], *w = &s->axes[2];
     const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
     const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
-    operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES};
+    operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES,
+                  .streamed = c->streamed};
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
@@ -646,6 +655,8 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
     for (int64_t panel = first; panel < last; panel++)
         panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
+    if (c->streamed)
+        stream_end();
 }
 
 static void own_task(const void *context, int64_t task, int64_t worker) {
@@ -672,6 +683,8 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
                         panel_of_block(&b, panel, weights);
                     }
     }
+    if (c->streamed)
+        stream_end();
 }
 
 bool over_channels_fills(const opwright_problem *problem, bool backward) {
@@ -704,6 +717,7 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
     c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
     c.workers = (char *)c.packed + p->weights_bytes;
+    c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     list_positions(&p->s, p->channels, c.positions);
     const int64_t padded = p->panels * p->wide * LANES;
     for (int64_t g = 0; g < p->groups; g++)

@@ -42,6 +42,7 @@ typedef struct operands {
     int64_t out_row;     // from the vectors of one of the MR to the next
     const float *bias;
     int64_t bias_row, bias_vector;
+    bool streamed;       // to floats that are not read again
 } operands;
 
 INLINE unit unit_get(const unit *p) {
@@ -68,7 +69,8 @@ INLINE units units_load(const unit *p) {
         const int64_t row = SCALAR_ROW(o), step = o->step, out_row = o->out_row;                                       \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
-            __builtin_prefetch(o->out + m * out_row + b * LANES, 1);                                                   \
+            if (!o->streamed)                                                                                          \
+                __builtin_prefetch(o->out + m * out_row + b * LANES, 1);                                               \
             sum[m][b] = (vec){0};                                                                                      \
         }                                                                                                              \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
@@ -85,8 +87,14 @@ INLINE units units_load(const unit *p) {
         }                                                                                                              \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
             const vec bias = vec_load(o->bias + m * o->bias_row + b * o->bias_vector);                                 \
-            vec_store(o->out + m * out_row + b * LANES, sum[m][b] + bias);                                             \
+            sum[m][b] += bias;                                                                                         \
         }                                                                                                              \
+        if (o->streamed)                                                                                               \
+            UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
+                vec_stream(o->out + m * out_row + b * LANES, sum[m][b]);                                               \
+        else                                                                                                           \
+            UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
+                vec_store(o->out + m * out_row + b * LANES, sum[m][b]);                                                \
     }
 
 // The same with vectors in the place of scalars, for groups that share a vector: neighbours in a run lie LANES apart.
