@@ -1,9 +1,11 @@
 // y, x and w of groups with one channel on either side, over width lanes: the vectors are neighbouring columns of one
 // plane.
 //
-// For tensors with channels first. A unit of work is a block of one plane. Its input is copied to scratch, widened,
-// with zeros around it, columns sorted by their residue modulo the stride: then each tap is a vector at some offset,
-// whatever the stride and dilation. The usual kernels make 2 or 4 rows of output at once, with their weights in
+// For tensors with channels first. A unit of work is a block of one plane. Kernels of 3x3 without stride, and those of
+// several such planes, read their input in place: windows leave out what lies beside it (0.9 instead of 2.4 ms for
+// 3x3x3 over 108x16x28x28, whose planes would be copied three times). All others copy a unit's input to scratch,
+// widened, with zeros around it, columns sorted by their residue modulo the stride: then each tap is a vector at some
+// offset, whatever the stride and dilation. The usual kernels make 2 or 4 rows of output at once, with their weights in
 // registers; others go through a list of taps. A zero times Inf or NaN must not appear: channels with such a weight
 // take the list and mask what falls outside, and a gradient of weights that turned out NaN is made again with masks.
 //
@@ -39,6 +41,8 @@ enum {
     FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
     FINISH_CHANNELS = 64,
     FEW_TAPS = 9,
+    AHEAD = 8192 / sizeof(elem), // elements, of what is asked for
+    NEAR = (256 << 10) / sizeof(elem), // elements that stay in the second-level cache
 };
 #if LANES == 16
 #define EACH_LANE(f)                                                                                                   \
@@ -351,7 +355,8 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                     i = least(i, members - kind->rows);
                     const int64_t row = q_row + class + i * rows_of.step;
                     kind->run(rows + ((row - q_row) * s->axes[1].in_step + h.at - c->low[0]) * c->row,
-                              h.at_step * c->row, column, ordered, bias, columns, line + row * s->out_x[1], rows_of.step * s->out_x[1]);
+                              h.at_step * c->row, column, ordered, bias, columns, line + row * s->out_x[1],
+                              rows_of.step * s->out_x[1]);
                 }
             }
             continue;
@@ -376,6 +381,75 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                                                line + row * s->axes[1].out_step * s->out_x[1]);
     }
 }
+
+#if OPWRIGHT_WINDOWS
+// R rows of output by a KH x KW kernel at once as in width_run, over several planes, from a tensor. Row 0 meets `row`
+// and the rows `step` apart from there, column 0 `column` and so on; rows outside the tensor are left out.
+INLINE void place_run(const int KH, const int KW, const int R, const solve *s, const elem *in, int64_t planes,
+                      int64_t plane, int64_t row, int64_t step, int64_t column, int64_t column_step, const float *w,
+                      vec bias, int64_t count, elem *out, int64_t out_row) {
+    const int64_t height = s->axes[1].in, width = s->axes[2].in;
+    for (int64_t q = 0; q < count; q += LANES) {
+        window lanes[MAX_TAPS];
+        UNROLL for (int k = 0; k < KW; k++) {
+            const int64_t at = column + q + k * column_step;
+            lanes[k] = window_of(-at, width - at);
+        }
+        vec acc[MAX_WIDTH_ROWS];
+        UNROLL for (int r = 0; r < R; r++) acc[r] = (vec){0};
+        const elem *from = in + row * s->in_x[1] + column + q;
+        const float *weights = w;
+        for (int64_t j = 0; j < planes; j++, from += plane, weights += KH * KW) {
+            vec tap[MAX_TAPS * MAX_TAPS];
+            UNROLL for (int k = 0; k < KH * KW; k++) tap[k] = vec_splat(weights[k]);
+            UNROLL for (int i = 0; i < R - 1 + KH; i++) {
+                if ((uint64_t)(row + i * step) >= (uint64_t)height)
+                    continue;
+                UNROLL for (int k = 0; k < KW; k++) {
+                    const vec x = elem_load_window(from + i * step * s->in_x[1] + k * column_step, lanes[k]);
+                    UNROLL for (int r = 0; r < R; r++) if (i >= r && i - r < KH) acc[r] += x * tap[(i - r) * KW + k];
+                }
+            }
+        }
+        UNROLL for (int r = 0; r < R; r++)
+            lanes_store(out + r * out_row + q, acc[r] + bias, count - q < LANES, least(LANES, count - q));
+    }
+}
+
+static void place_block(const solve *s, const plan *c, const elem *in, const taps *d, const float *weights, vec bias,
+                        elem *out, int64_t q_row, int64_t q_column, float *ordered) {
+    // Planes follow each other: what is read and written soon.
+    const bool far = s->problem->N * s->in_n > NEAR;
+    const int64_t *K = s->problem->taps, end = least(q_row + c->q[0], s->axes[1].out);
+    const taps h = taps_of(s, 1, 0), w = taps_of(s, 2, 0);
+    const int64_t step = h.at_step, column = q_column + w.at, count = least(c->q[1], s->axes[2].out - q_column);
+    float *to = ordered;
+    for (int64_t j = 0; j < d->count; j++)
+        for (int64_t i = 0; i < h.count; i++)
+            for (int64_t k = 0; k < w.count; k++)
+                *to++ = weights[((d->k + j * d->k_step) * K[1] + h.k + i * h.k_step) * K[2] + w.k + k * w.k_step];
+    in += d->at * s->in_x[0];
+    for (int64_t class = 0; class < step; class++) {
+        const int64_t members = (end - q_row - class + step - 1) / step;
+        for (int64_t i = 0; i < members; i += members >= 4 ? 4 : 1) {
+            if (members >= 4)
+                i = least(i, members - 4);
+            const int64_t row = q_row + class + i * step;
+            elem *line = out + row * s->out_x[1] + q_column;
+            if (far) {
+                prefetch(in + (row + h.at) * s->in_x[1] + AHEAD, 4 * s->in_x[1], 0);
+                prefetch(line + AHEAD, 4 * s->out_x[1], 1);
+            }
+            if (members >= 4)
+                place_run(3, 3, 4, s, in, d->count, d->at_step * s->in_x[0], row + h.at, step, column, w.at_step,
+                          ordered, bias, count, line, step * s->out_x[1]);
+            else
+                place_run(3, 3, 1, s, in, d->count, d->at_step * s->in_x[0], row + h.at, step, column, w.at_step,
+                          ordered, bias, count, line, step * s->out_x[1]);
+        }
+    }
+}
+#endif
 
 typedef struct width_call {
     solve s;
@@ -402,6 +476,23 @@ static unit unit_of(const plan *c, const opwright_problem *p, int64_t number) {
 
 static bool same_place(const unit *a, const unit *b) { return a->q_row == b->q_row && a->q_column == b->q_column; }
 
+// To [kd][kh][kw]; whether there is an Inf or NaN.
+static bool read_weights(const opwright_problem *p, const elem *from, float *to) {
+    const int64_t K = volume(p->taps);
+    vec zero = {0};
+    for (int64_t k = 0; k < K; k += LANES) {
+        vec v = {0};
+        if (dense(p->taps, p->w_k))
+            v = lanes_load(from + k, true, least(LANES, K - k));
+        else
+            for (int64_t i = 0; i < least(LANES, K - k); i++)
+                v[i] = elem_get(tap_of(p, from, k + i));
+        zero += v - v;
+        vec_store_part(to + k, v, least(LANES, K - k));
+    }
+    return uvec_any((uvec)(zero != zero));
+}
+
 static void width_task(const void *context, int64_t task, int64_t worker) {
     const width_call *c = context;
     const solve *s = &c->s;
@@ -419,21 +510,10 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
     for (int64_t number = task * b->task_units; number < end; number++) {
         const unit u = unit_of(b, p, number);
         if (u.g != known) {
-            known = u.g, special = false;
-            const elem *from = c->weights + u.g * p->w_g;
-            int64_t k = 0;
-            for (int64_t kd = 0; kd < p->taps[0]; kd++)
-                for (int64_t kh = 0; kh < p->taps[1]; kh++)
-                    for (int64_t kw = 0; kw < p->taps[2]; kw++, k++) {
-                        weights[k] = elem_get(from + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2]);
-                        special |= !isfinite(weights[k]);
-                    }
+            known = u.g, special = read_weights(p, c->weights + u.g * p->w_g, weights);
         }
         const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
-        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
-                   same_place(&u, &last) && d.count <= planes, rows);
-        last = u, planes = d.count;
-        if (p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
+        if (!in_place(p) && p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
             // Memory is slower than so few products: 3.3 instead of 3.8 ms for 16 images of 32x112x112.
             const int64_t first = u.q_row * s->axes[1].out_step;
             const int64_t rows = least(b->q[0] * s->axes[1].out_step, s->axes[1].out - first);
@@ -442,7 +522,19 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
             if (u.g + 1 < p->G && b->units == 1)
                 prefetch(c->in + u.n * s->in_n + (u.g + 1) * s->in_c, s->in_c, 0);
         }
-        width_block(s, b, rows, &d, weights, special, vec_splat(c->bias ? elem_get(c->bias + u.g) : 0),
+        const vec bias = vec_splat(c->bias ? elem_get(c->bias + u.g) : 0);
+#if OPWRIGHT_WINDOWS
+        if (in_place(p) && !special) {
+            place_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, weights, bias,
+                        c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column,
+                        (float *)(void *)list);
+            continue;
+        }
+#endif
+        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
+                   same_place(&u, &last) && d.count <= planes, rows);
+        last = u, planes = d.count;
+        width_block(s, b, rows, &d, weights, special, bias,
                     c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
     }
 }

@@ -223,6 +223,48 @@ INLINE void vec_stream(float *p, vec v) { vec_store(p, v); }
 INLINE void stream_end(void) {}
 #endif
 
+// Which of LANES neighbouring elements a tensor has: lanes [first, end). The others are 0, and not read. Such a load is
+// as cheap as a whole one where OPWRIGHT_WINDOWS.
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define OPWRIGHT_WINDOWS 1
+typedef __mmask16 window;
+INLINE window window_of(int64_t first, int64_t end) {
+    const uint32_t below = end >= LANES ? 0xffffu : end > 0 ? (1u << end) - 1 : 0;
+    return (window)(below & (first >= LANES ? 0 : first > 0 ? 0xffffu << first : 0xffffu));
+}
+#elif defined(__AVX2__) && defined(OPWRIGHT_F32)
+#define OPWRIGHT_WINDOWS 1
+typedef ivec window;
+INLINE window window_of(int64_t first, int64_t end) {
+    const ivec lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (lane >= (int32_t)least(most(first, 0), LANES)) & (lane < (int32_t)most(least(end, LANES), 0));
+}
+#else
+#define OPWRIGHT_WINDOWS 0
+#endif
+
+#if OPWRIGHT_WINDOWS
+INLINE vec elem_load_window(const elem *p, window lanes) {
+#if defined(__SANITIZE_ADDRESS__)
+    vec v = {0};
+    for (int i = 0; i < LANES; i++)
+#if LANES == 16
+        if (lanes >> i & 1)
+#else
+        if (lanes[i])
+#endif
+            v[i] = elem_get(p + i);
+    return v;
+#elif LANES == 8
+    return (vec)_mm256_maskload_ps(p, (__m256i)lanes);
+#elif defined(OPWRIGHT_F32)
+    return (vec)_mm512_maskz_loadu_ps(lanes, p);
+#else
+    return widen((hvec)_mm256_maskz_loadu_epi16(lanes, p));
+#endif
+}
+#endif
+
 // LANES vectors of LANES: rows become columns. First within quarters of four lanes, then the quarters: every shuffle
 // takes its halves from one vector each, which is one cheap instruction (a general one halves the speed).
 #if defined(__clang__) || __GNUC__ >= 12

@@ -17,7 +17,8 @@ static bool over_lanes(const opwright_problem *p, int64_t columns) {
                                 volume(p->big) + volume(p->small) <= COPIED_PIXELS);
 }
 static bool data_over_lanes(const opwright_problem *p, bool backward) {
-    return over_lanes(p, backward ? ceil_div(p->big[2], p->stride[2]) : p->small[2]);
+    const int64_t columns = backward ? ceil_div(p->big[2], p->stride[2]) : p->small[2];
+    return over_lanes(p, columns) && (channels_last(p) || columns < LANES || !in_place(p));
 }
 
 static void data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,

@@ -67,6 +67,11 @@ INLINE bool dense(const int64_t size[3], const int64_t distance[3]) {
            (size[0] == 1 || distance[0] == size[1] * size[2]);
 }
 
+// Whether y and x over columns read a tensor in place: windows leave out what lies beside a row, whatever the dilation.
+INLINE bool in_place(const opwright_problem *p) {
+    return OPWRIGHT_WINDOWS && p->taps[1] == 3 && p->taps[2] == 3 && p->stride[1] == 1 && p->stride[2] == 1;
+}
+
 // All lanes, or where `part` the first few: a mask where that is free, a branch elsewhere.
 INLINE vec lanes_load(const elem *p, bool part, int64_t lanes) {
     return part && (LANES == 16 || lanes < LANES) ? elem_load_part(p, lanes) : elem_load(p);

@@ -183,8 +183,8 @@ INLINE void prefetch_next(const solve *s, const tile *t, bool outputs) {
 
 // Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on. `padded`: there are
 // zeros beside the rows of input, and all lanes.
-static void lanes_rows(const solve *s, bool padded, const elem *in, const float *packed, const elem *bias, elem *out, int64_t G,
-                       int64_t d, int64_t row, int64_t end) {
+static void lanes_rows(const solve *s, bool padded, const elem *in, const float *packed, const elem *bias, elem *out,
+                       int64_t G, int64_t d, int64_t row, int64_t end) {
     const int64_t *K = s->problem->taps, width = s->axes[2].out;
     const lattice rows = lattice_of(s, 1), columns = lattice_of(s, 2);
     tile t = {.in_x = s->in_x, .in_size = s->backward ? s->problem->small : s->problem->big,
