@@ -51,7 +51,7 @@ typedef struct plan {
     int64_t phases, positions;     // of the last axis: see pack_rows
     int64_t pace;                  // inputs from position to position of a row
     int64_t hop, reach;            // positions from tap to tap, and of all taps of an output
-    int64_t jump;                  // positions from output to output in the rows: step, but what no tap meets is left out
+    int64_t jump;                  // positions from output to output of a row: step, less what no tap meets
     int64_t odd;                   // positions that follow a phase for the half pair at its end
     bool tight;                    // no input is met twice: rows hold pairs side by side as the panel does
     int64_t box[4], boxes[4], blocks;
@@ -173,6 +173,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
     // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
     // Elsewhere a task reads a part of each pixel only, many times: 128 instead of 144 GFLOP/s, 1x1 56x56 64 -> 256.
+    // (Looked at for Inf first, so that it may stay beside padding: 3.8 instead of 3.1 ms, 3 -> 32, 3x3 stride 2.)
     l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0 &&
               l.phases == 1 && (l.vectors <= l.together || taps * p->B <= STAYS_ROWS);
 
@@ -223,17 +224,19 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
     l.depth = least(l.depth, ceil_div(p->big[0], l.unit[0]));
-    l.height = least(l.height, ceil_div(p->big[1], l.unit[1]));
+    l.height = round_up(least(l.height, ceil_div(p->big[1], l.unit[1])), l.step[1]);
     l.phases = least(l.phases, l.box[3]);
     const bool uneven = OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2);
     l.odd = uneven && !l.tight ? l.reach : 0;
     l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.jump + l.reach + l.odd;
+    if (l.tight)
+        l.positions = ceil_div(l.box[3], 2);
     l.pixels = l.box[0] * l.box[1] * l.box[2] * (l.box[3] + (uneven ? l.phases : 0));
     l.runs = l.box[0] * l.box[1] * l.box[2] * l.phases * (l.odd ? 2 : 1);
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide + LANES, 16);
+    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide, 16);
     if (!l.stays)
         l.floats[1] = round_up(ceil_div(l.a_part, l.together) * panel_floats(&l), 16);
     l.straight = l.in_one && l.merged == 1 && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
@@ -284,6 +287,25 @@ INLINE void put(float *to, vec v, int64_t n) {
         vec_store_part(to, v, n);
 }
 
+#if OPWRIGHT_PAIRS
+#define EVERY_SECOND(i) (i), 2 + (i), 4 + (i), 6 + (i), 8 + (i), 10 + (i), 12 + (i), 14 + (i), \
+                        16 + (i), 18 + (i), 20 + (i), 22 + (i), 24 + (i), 26 + (i), 28 + (i), 30 + (i)
+
+// The first n of 2 * LANES elements, the others 0; nothing past them is read.
+INLINE uvec load_halves(const elem *from, int64_t n) {
+    uvec halves = {0};
+    if (n >= 2 * LANES)
+        memcpy(&halves, from, sizeof halves);
+    else if (n > 0)
+#if defined(__SANITIZE_ADDRESS__) // which sees no masked loads
+        memcpy(&halves, from, 2 * (size_t)n);
+#else
+        halves = (uvec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), from);
+#endif
+    return halves;
+}
+#endif
+
 // How two bf16 become a word: an element and the one that lies `other` beyond it, of which `mask` is kept; of the last
 // word, where `half`, only the first. With pairs false, words are floats.
 typedef struct words {
@@ -309,17 +331,14 @@ INLINE void look(vec *seen, vec v, words way) {
 // LANES words, the first n of them, `apart` elements from one to the next.
 INLINE vec load_words(const elem *from, int64_t apart, int64_t n, words way) {
 #if OPWRIGHT_PAIRS
-    if (way.pairs && apart == 2 && way.other == 1) {
-        if (n == LANES && !way.half)
-            return vec_load((const float *)(const void *)from);
-        const int64_t there = 2 * n - way.half;
-#if defined(__SANITIZE_ADDRESS__) // which sees no masked loads
-        vec both = {0};
-        memcpy(&both, from, 2 * (size_t)there);
-        return both;
-#else
-        return (vec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << there) - 1), from);
-#endif
+    if (way.pairs && apart == 2 && way.other == 1)
+        return (vec)load_halves(from, 2 * n - way.half);
+    if (way.pairs && apart == 4 && way.other == 2) {
+        // The second begins one early: what follows the last element may not be there.
+        const int64_t there = 4 * n - 1 - 2 * way.half;
+        const uvec first = load_halves(from, there) & 0xffffu;
+        const uvec second = load_halves(from + 2 * LANES - 1, there - 2 * LANES + 1) >> 16;
+        return (vec)(SHUFFLE(first, second, EVERY_SECOND(0)) | SHUFFLE(first, second, EVERY_SECOND(1)) << 16);
     }
     if (way.pairs) {
         vec first = load_apart(from, apart, n);
@@ -359,8 +378,8 @@ INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, i
 }
 #endif
 
-// LANES pixels of up to four channels, side by side. A pixel is stored with what follows its channels, and the next one
-// upon that: up to three floats behind the last are overwritten.
+// LANES pixels of two to four channels, side by side. A pixel is stored with what follows its channels, the next one
+// upon that.
 INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words way, vec seen[4]) {
     vec v[4];
     UNROLL for (int i = 0; i < 4; i++) {
@@ -374,11 +393,13 @@ INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t 
     vec_store(pixels[1], SHUFFLE(a, d, QUARTERS(QUARTER, 2, 3)));
     vec_store(pixels[2], SHUFFLE(b, e, QUARTERS(QUARTER, 0, 1)));
     vec_store(pixels[3], SHUFFLE(b, e, QUARTERS(QUARTER, 2, 3)));
-    UNROLL for (int i = 0; i < LANES; i++) memcpy(to + i * channels, pixels[i % 4] + i / 4 * 4, 16);
+    UNROLL for (int i = 0; i < LANES - 1; i++) memcpy(to + i * channels, pixels[i % 4] + i / 4 * 4, 16);
+    for (int64_t i = 0; i < channels; i++)
+        to[(LANES - 1) * channels + i] = pixels[3][LANES - 4 + i];
 }
 
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
-// LANES unless it is `channels`; where that is the pitch, LANES floats behind the last pixel may be overwritten.
+// LANES unless it is `channels`.
 INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
                     int64_t channels, int64_t fill, words way, vec *all_seen) {
     vec seen[4] = {{0}, {0}, {0}, {0}};
@@ -423,7 +444,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
         }
     } else {
         const int64_t ahead = c > 4 * STREAM ? STREAM : LANES * c;
-        const bool half = way.half, words_lie = x == 1 || (way.pairs && x == 2 && way.other == 1);
+        const bool half = way.half, words_lie = x == 1 || (way.pairs && x == 2 * way.other && way.other <= 2);
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
             int64_t pixel = 0;
@@ -486,7 +507,7 @@ static void pack_words(float *to, int64_t pitch, const elem *from, int64_t c, in
                        int64_t channels, int64_t fill, bool pairs, vec *seen) {
 #if OPWRIGHT_PAIRS
     if (pairs) {
-        const int64_t both = count / 2, together = x == 1 && c != 1 && channels > 4 ? ceil_div(count, 2) : both;
+        const int64_t both = count / 2, together = x <= 2 && c != 1 && channels > 4 ? ceil_div(count, 2) : both;
         pack_pairs(to, pitch, from, c, 2 * x, together, channels, fill,
                    (words){.half = together != both, .other = x, .mask = ~0u}, seen);
         if (count % 2 && together == both)
@@ -542,6 +563,11 @@ static void locate(place *o, int64_t block) {
         o->size[i] = least(l->box[i], out[i] - o->at[i]);
         block /= l->boxes[i];
     }
+}
+
+// Where row h of a block is: those that one tap meets are neighbours, so that their runs are one where rows are full.
+INLINE int64_t row_place(const plan *l, int64_t h) {
+    return h % l->step[1] * (l->height / l->step[1]) + h / l->step[1];
 }
 
 // The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
@@ -602,7 +628,8 @@ static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t 
         for (int j = 0; j < 4; j++)
             if (bounds[j] > q)
                 next = least(next, bounds[j] - at);
-        const words way = {.other = low && high ? apart * x : 0, .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
+        const words way = {.other = low && high ? apart * x : 0,
+                           .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
         if (low || high)
             pack_pairs(to + i * channels, channels, from + (low ? q : q + apart) * x, p->big_c, x, next - i, channels,
                        channels, way, &seen);
@@ -661,7 +688,8 @@ static void pack_rows(const place *o, float *rows) {
                         pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
                              beyond - low, channels * l->merged, channels * l->merged, &seen);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
-                        const int64_t place = ((n * l->depth + d - d0) * l->height + h - h0) * l->phases + r;
+                        const int64_t at_row = (n * l->depth + d - d0) * l->height + row_place(l, h - h0);
+                        const int64_t place = at_row * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * width;
                         const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
                         const int64_t origin = (o->at[3] + r) * p->stride[2] - p->pad[2];
@@ -689,7 +717,8 @@ static void pack_rows(const place *o, float *rows) {
                         for (int64_t i = 0; i < (whole ? 1 : outputs); i++) {
                             float *out = to + i * l->jump * width;
                             const int64_t q = i * l->step[2], all = whole ? positions : l->reach;
-                            const int64_t from_q = least(q + all, most(q, first)), to_q = most(from_q, least(q + all, end));
+                            const int64_t from_q = least(q + all, most(q, first));
+                            const int64_t to_q = most(from_q, least(q + all, end));
                             clear(out, (from_q - q) * width);
                             out += (from_q - q) * width;
                             if (from_q < to_q && l->merged > 1)
@@ -724,7 +753,7 @@ static void pack_outputs(const place *o, int64_t v0, int64_t v1, float *panels, 
             together = least(l->together, v1 - v);
             const int64_t lanes = together * LANES, channels = least(lanes, p->A - v * LANES);
             float *panel = panels + (v - v0) / l->together * panel_floats(l);
-            vec *seen = (vec *)(void *)(panel + l->pixels * l->together * LANES);
+            vec *seen = (vec *)(void *)(panel + panel_floats(l) - LANES);
             pack_words(panel + (at + (o->pairs ? i / 2 : i)) * lanes, lanes, from + i * x + v * LANES * p->small_c,
                        p->small_c, x, least(strip, count - i), channels, lanes, o->pairs, seen);
         }
@@ -738,7 +767,7 @@ static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
     const elem *from = 0;
     int64_t to = 0, count = 0, at = 0;
     for (int64_t v = v0; v < v1; v += l->together)
-        vec_store(panels + (v - v0) / l->together * panel_floats(l) + l->pixels * l->together * LANES, (vec){0});
+        vec_store(panels + (v - v0) / l->together * panel_floats(l) + panel_floats(l) - LANES, (vec){0});
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t d = 0; d < o->size[1]; d++)
             for (int64_t h = 0; h < o->size[2]; h++)
@@ -761,7 +790,7 @@ static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
 
 // Whether a panel holds an Inf or NaN.
 static bool met_special(const plan *l, const float *panel) {
-    const vec seen = vec_load(panel + l->pixels * l->together * LANES);
+    const vec seen = vec_load(panel + panel_floats(l) - LANES);
     return uvec_any((uvec)(seen != seen));
 }
 
@@ -784,7 +813,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t each = o->pairs ? 2 : 1;
-    const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1, row_step = o->pairs && l->tight ? 1 : each * l->jump;
+    const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1;
+    const int64_t row_step = o->pairs && l->tight ? 1 : each * l->jump;
     int64_t count = 0, pixels = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
@@ -796,7 +826,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t h = oh * l->step[1] + kh * (p->dilation[1] / l->unit[1]) - first_inside(o, 1);
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
-                    const int64_t row = (((n * l->depth + d) * l->height + h) * l->phases + r) * l->positions;
+                    const int64_t line = (n * l->depth + d) * l->height + (inside ? row_place(l, h) : 0);
+                    const int64_t row = (line * l->phases + r) * l->positions;
                     const int64_t panel = l->stays ? (o->at[0] + n) * p->small_n +
                                                                (o->at[1] + od) * p->small_x[0] +
                                                                (o->at[2] + oh) * p->small_x[1] +
@@ -811,7 +842,7 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                     }
                     if (inside) {
                         const int64_t whole = l->tight ? ceil_div(end - first, each) : (end - first) / each;
-                        const run next = {panel + first, row + first * l->jump, whole};
+                        const run next = {panel + first * panel_step, row + first * l->jump, whole};
                         add_run(runs, &count, next, panel_step, row_step);
                         if (o->pairs && outputs % 2 && !l->tight)
                             add_run(runs, &count, (run){panel + outputs / 2, row + l->positions - l->odd, 1},
@@ -913,9 +944,11 @@ static tile *const merged_tiles[2][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOA
 static tile *const merged_tiles[1][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
 #endif
 
-// Rows of the next tile: as even as there are tiles for.
+// Rows of the next tile: as even as there are tiles for. One row alone takes as long as eight.
 INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
     int64_t rows = ceil_div(left, ceil_div(left, most_));
+    if (!table[rows])
+        rows = ceil_div(rows, 2);
     while (!table[rows])
         rows--;
     return rows;
