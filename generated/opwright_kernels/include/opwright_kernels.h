@@ -11,6 +11,8 @@
 // result again the same for every number of them. `scratch` is memory aligned to 64 bytes, as many bytes as
 // `<kernel>_scratch` tells for team->workers (1 without a team). It lies in c/entries and takes c/engine with it; both
 // are compiled with -DOPWRIGHT_ISA=<isa>, -DOPWRIGHT_<DTYPE> and flags that allow that instruction set.
+// `<kernel>_fixed` tells whether a file of c/engine makes the call faster when it is compiled with literals, and writes
+// their values (c/engine/solves.h).
 //
 // The caller has checked what the validators check: sizes belong together, arrays are contiguous and large enough, the
 // output overlaps no input, group class and layouts are those in the name. Spatial arrays of `sizes` are right-aligned:

@@ -55,6 +55,7 @@ def show(found: Any, out: Console) -> None:
     head = [("result", f"{found.dtype}{list(found.shape)}"), ("kernel", variant.name)]
     head += [("because", reason) for reason in found.why]
     head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
+    head += [("sizes", found.specialization)]
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
     table(out, "kernels not chosen", ("kernels", "because"), found.rejected)
