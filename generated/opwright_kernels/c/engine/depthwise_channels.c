@@ -684,8 +684,8 @@ void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem
     opwright_run(team, w_finish, &c, blocks);
 }
 
-// Literal taps are faster by (f32, AVX-512): 4x4 1.5-1.6, 6x6 1.9-2.1, 9x9 1.9, 13x13 1.7-1.9, 4x4 with stride 2 1.3, 1x9
-// 1.4; 1x31 not always, 1.05. For weights: 4x4 1.6, 6x6 and 9x9 1.4, 13x13 1.1, 4x4 with stride 2 2.0; 1x31 0.96.
+// Literal taps make y faster by (f32, AVX-512): 9x9 1.5, 1x9 1.3. Those of weights by: 4x4 1.6, 6x6 and 9x9 1.4, 13x13
+// 1.1, 4x4 with stride 2 2.0; not 1x31, 0.96.
 bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t step = lattice_of(&s, 2).in_step;

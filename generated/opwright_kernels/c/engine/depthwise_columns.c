@@ -776,8 +776,8 @@ void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem 
     opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
 }
 
-// Literal taps are faster by (f32, AVX-512): 4x4 1.8-2.0, 6x6 1.9, 9x9 1.6-1.7, 13x13 1.4-1.5, 4x4 with stride 2 1.3, 1x9
-// and 1x31 over 400 columns 1.2; 1x7 over 28 columns 0.88. For weights: 1x9 1.3; 1x31 0.92.
+// Literal taps make y faster by (f32, AVX-512): 9x9 1.4, 1x9 over 400 columns 1.1; not 1x7 over 28 columns, 0.88. Those of
+// weights by: 1x9 1.3; not 1x31, 0.92.
 bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t rows = p->taps[1], columns = p->taps[2], step = lattice_of(&s, 1).in_step;
