@@ -1,9 +1,10 @@
 // y and x over channel lanes: the vectors are output channels, the scalars neighbouring pixels.
 //
 // Weights are packed to panels of 1, 2 or 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
-// the phases of phases.h. A task is a block of output rows and columns of one image and group: its rows of input are
-// copied to scratch once, `[plane][row][column][channel]` with zeros where there is no input, or read in place where
-// nothing has to be changed. Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are
+// the phases of phases.h. A task is a block of output rows and columns of one image and group, in steps of some rows. A
+// step's rows of input are copied to scratch, but for those that the step before has left there, as
+// `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
+// Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are
 // left out of the runs, so padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN
 // (an Inf or NaN among the weights) the pixel is done again from its own taps alone.
 //
@@ -17,6 +18,7 @@ enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
+    FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
     // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
     // NCX, where both transpose, has its match at 8.
@@ -25,6 +27,7 @@ enum {
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     STREAMED_BYTES = 4 << 20, // of an output from which on it is stored past the caches
     AHEAD = 4,              // lines of weights that are asked for before they are packed
+    FAR_AHEAD = 16,         // the same where they lie across the panels
 };
 
 typedef struct plan {
@@ -35,15 +38,17 @@ typedef struct plan {
     int64_t vectors, wide; // vectors of output channels; vectors of a panel
     int64_t panels;
     bool copied;           // the input is copied to scratch
+    bool inside;           // but not by blocks that meet no padding
     bool own;              // a task packs its own weights
     bool in_place;         // weights are read where they are
     bool direct;           // tiles write to the output
     bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     int64_t pixel;         // from a pixel to the next, in units
-    int64_t rows, columns; // of a block, in q
+    int64_t rows, columns; // of a step, in q
+    int64_t steps;         // of a block, one below the other
     int64_t row_blocks, column_blocks, groups_of_panels;
-    int64_t slots, slot_columns; // rows of a copied plane, and their pixels
+    int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
     int64_t panel_units;   // of one vector's share of a packed panel
     int64_t rows_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
@@ -66,19 +71,62 @@ static int64_t groups_together(const solve *s) {
     return groups > 1 && small && fit ? groups : 1;
 }
 
-// The rows of input that are copied of `span` rows.
-static void count_slots(plan *p, int64_t span) {
-    const axis *h = &p->s.axes[1];
-    p->divisor = 1;
-    if (h->out_step == 1) {
-        int64_t rest = p->rows == 1 ? 0 : h->in_step;
-        p->divisor = h->taps == 1 ? h->in_step : h->offset_step;
-        while (rest != 0) {
-            const int64_t next = p->divisor % rest;
-            p->divisor = rest, rest = next;
-        }
+// Of the distances between the rows of input that a block of so many rows needs.
+static int64_t row_divisor(const axis *h, int64_t rows) {
+    int64_t divisor = h->taps == 1 ? h->in_step : h->offset_step, rest = rows == 1 ? 0 : h->in_step;
+    if (h->out_step != 1)
+        return 1;
+    while (rest != 0) {
+        const int64_t next = divisor % rest;
+        divisor = rest, rest = next;
     }
-    p->slots = ceil_div(span, p->divisor);
+    return divisor;
+}
+
+// The widest and then the highest step whose input fits, and blocks of steps, enough to share out.
+static void shape_blocks(plan *p) {
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t width = ceil_div(w->out, w->out_step), height = ceil_div(h->out, h->out_step);
+    const int64_t tile = most_rows(p->wide), planes = s->problem->N * p->groups * d->out;
+    const bool few_weights = d->taps * h->taps * w->taps * s->reduced * s->lanes * 4 < 200 << 10;
+    int64_t low, high;
+    span(h, s->backward, 0, 1, &low, &high);
+    const int64_t row_reach = high - low, divisor = row_divisor(h, 2);
+    span(w, s->backward, 0, 1, &low, &high);
+    const int64_t column_reach = high - low;
+
+    int64_t slots;
+    p->columns = least(width, p->direct ? width : most(1, BUFFER_COLUMNS / w->out_step));
+    for (;; p->columns = ceil_div(p->columns, 2)) {
+        p->column_blocks = ceil_div(width, p->columns);
+        if (p->column_blocks > 1)
+            p->columns = ceil_div(ceil_div(width, p->column_blocks), tile) * tile;
+        p->column_blocks = ceil_div(width, p->columns);
+        p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
+        slots = ROWS_BYTES / most(1, d->taps * p->slot_columns * p->pixel * 4);
+        const bool fits = ceil_div(row_reach, row_divisor(h, 1)) <= slots;
+        const bool enough = !few_weights || height * planes * p->column_blocks >= FEWEST_BLOCKS;
+        if (p->columns <= 2 * tile || (fits && enough))
+            break;
+    }
+    p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / h->in_step;
+    const int64_t fewest = few_weights ? least(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
+    p->rows = ceil_div(height, most(fewest, ceil_div(height, p->rows)));
+    if (p->together > 1) {
+        const int64_t in_row = p->slot_columns * s->problem->G * s->reduced, out_row = p->columns * s->problem->G * s->lanes;
+        while (p->rows > 1 && (((p->rows - 1) * h->in_step + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
+            p->rows = ceil_div(p->rows, 2);
+    }
+    p->divisor = row_divisor(h, p->rows);
+    p->slots = ceil_div(row_reach + (p->rows - 1) * h->in_step, p->divisor);
+    // Steps keep the rows of input that they share with the one before.
+    const int64_t steps = ceil_div(height, p->rows);
+    p->steps = 1;
+    if (p->copied && p->together == 1 && h->in_step % p->divisor == 0 && row_reach > h->in_step)
+        p->steps = most(1, steps * planes * p->column_blocks / (2 * FEWEST_BLOCKS));
+    p->steps = ceil_div(steps, ceil_div(steps, least(steps, p->steps)));
+    p->row_blocks = ceil_div(steps, p->steps);
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
@@ -108,60 +156,23 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     // Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
     if (p->copied && p->together == 1 && p->pixel * w->in_step * 4 % 2048 == 0)
         p->pixel += 16;
+    p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
+    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    shape_blocks(p);
 
-    // The largest block whose input fits, but blocks enough to share out.
-    const int64_t height = ceil_div(h->out, h->out_step);
-    const int64_t pixels = problem->N * d->out * h->out * w->out;
-    p->columns = least(row_count, most(1, BUFFER_COLUMNS / w->out_step));
-    const int64_t most_columns = p->columns;
-    for (;;) {
-        span(w, backward, 0, p->columns, &low, &high);
-        p->slot_columns = high - low;
-        if (p->columns <= 2 * MOST_2 || d->taps * least(h->taps, h->in) * p->slot_columns * p->pixel * 4 <= ROWS_BYTES)
-            break;
-        p->columns = ceil_div(p->columns, 2);
-    }
-    if (h->out == 1 && d->out == 1) // a collapsed product, or one axis
-        p->columns = most(p->columns, least(most_columns, MOST_2));
-    const int64_t row_bytes = d->taps * p->slot_columns * p->pixel * 4;
-    p->rows = height;
-    for (;;) {
-        span(h, backward, 0, p->rows, &low, &high);
-        count_slots(p, high - low);
-        if (p->rows == 1 || p->slots * row_bytes <= ROWS_BYTES)
-            break;
-        p->rows = ceil_div(p->rows, 2);
-    }
-    p->column_blocks = ceil_div(row_count, p->columns);
-    const int64_t planes = problem->N * p->groups * d->out;
-    while (p->rows > 1 && planes * ceil_div(height, p->rows) * p->column_blocks < 8 && taps * s->reduced * s->lanes * 4 < 200 << 10)
-        p->rows = ceil_div(p->rows, 2);
-    span(h, backward, 0, p->rows, &low, &high);
-    count_slots(p, high - low);
-    if (p->together > 1) {
-        const int64_t in_row = p->slot_columns * problem->G * s->reduced, out_row = p->columns * problem->G * s->lanes;
-        while (p->rows > 1 && (p->slots * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES) {
-            p->rows = ceil_div(p->rows, 2);
-            span(h, backward, 0, p->rows, &low, &high);
-            count_slots(p, high - low);
-        }
-    }
-    p->row_blocks = ceil_div(height, p->rows);
-
-    p->own = pixels <= FEW_PIXELS;
+    p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
     p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
-    p->direct = sizeof(elem) == sizeof(float) && s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
     // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
     // read again.
-    p->streamed = p->direct && !padded && p->together == 1 && s->out_n % LANES == 0 && s->out_x[0] % LANES == 0 &&
-                  s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
-                  pixels * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
-    const int64_t blocks = p->own ? p->groups : planes * p->row_blocks * p->column_blocks;
+    p->streamed = sizeof(elem) == sizeof(float) && p->direct && !padded && p->together == 1 && s->out_n % LANES == 0 &&
+                  s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
+                  problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
+    const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
     p->rows_bytes = p->copied ? rounded(d->taps * p->slots * p->slot_columns * p->pixel * 4) : 0;
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
-    p->buffer_bytes = rounded(least(w->out, p->columns * w->out_step) * p->wide * LANES * 4);
+    p->buffer_bytes = p->direct ? 0 : rounded(least(w->out, p->columns * w->out_step) * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
     p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
@@ -188,8 +199,10 @@ typedef struct call {
 
 // Input.
 
-// Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends.
-static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t pixel) {
+// Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends. The row that comes next
+// lies `next` further.
+static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t pixel,
+                     int64_t next) {
     const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
     const int64_t reduced = s->reduced, step = s->in_x[2];
     memset(to, 0, (size_t)(first * pixel) * sizeof *to);
@@ -213,9 +226,13 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     }
     for (int64_t c = 0; c < reduced; c += LANES * UNIT_CHANNELS) {
         const int64_t channels = least(LANES, ceil_div(reduced - c, UNIT_CHANNELS));
-        for (int64_t x = 0; x < count; x += LANES)
+        for (int64_t x = 0; x < count; x += LANES) {
+            for (int64_t i = 0; i < channels * UNIT_CHANNELS; i++)
+                __builtin_prefetch((const void *)((uintptr_t)(row + (c + i) * s->in_c + x * step) + (uintptr_t)next), 0,
+                                   2);
             transpose(row + c * s->in_c + x * step, s->in_c, reduced - c, step, least(LANES, count - x),
                             to + x * pixel + c / UNIT_CHANNELS, pixel, channels);
+        }
     }
 }
 
@@ -299,8 +316,10 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
             const elem *line = from + t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
             for (int64_t c = 0; c < s->reduced; c++, line += s->w_reduced) {
                 unit *at = to + positions[t] * width + c / UNIT_CHANNELS * width;
-                for (int64_t l = 0; l < width; l += LANES)
+                for (int64_t l = 0; l < width; l += LANES) {
+                    __builtin_prefetch((const void *)((uintptr_t)(line + l) + FAR_AHEAD * sizeof(elem) * (uintptr_t)s->w_reduced));
                     put_weights(at + l, c, lanes > l ? load_line(line + l, 1, lanes - l) : (vec){0});
+                }
             }
         }
         return;
@@ -402,47 +421,62 @@ typedef struct block {
     int64_t depth_first, depth_last; // its taps that meet an input
     int64_t plane_q;
     // The input, copied or not: the pixel (slot, row, column) stands at
-    // base + slot*plane_step + (row - low_row)/row_divisor*row_step + (column - low_column)*pixel.
+    // base + slot*plane_step + (first_slot + (row - low_row)/row_divisor)%slots*row_step + (column - low_column)*pixel.
     const unit *base;
     int64_t plane_step, row_step, row_divisor, low_row, low_column;
+    int64_t first_slot, slots;
+    int64_t fresh; // the first row that is not there yet
     run *runs;
     float *buffer;
     unit *rows;
 } block;
 
-static void place_input(block *b, bool copy) {
+// Where the row `row` below the first one stands.
+INLINE int64_t slot_of(const block *b, int64_t row) {
+    const int64_t slot = b->first_slot + row / b->row_divisor;
+    return slot < b->slots ? slot : slot - b->slots;
+}
+
+static void place_input(block *b, bool first, bool copy) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     const elem *image = b->c->in + b->n * s->in_n + b->group * p->together * s->reduced * s->in_c;
     const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
-    if (!p->copied) {
+    int64_t high_row, high_column;
+    span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
+    if (!p->copied || (p->inside && b->low_column >= 0 && high_column <= w->in)) {
         // A run's plane is counted from the first tap's, which may lie outside.
         b->plane_step = d->offset_step * s->in_x[0] / UNIT_CHANNELS;
         b->row_step = s->in_x[1] / UNIT_CHANNELS;
         b->row_divisor = 1;
-        b->low_row = b->low_column = 0;
+        b->low_row = b->low_column = b->first_slot = 0;
+        b->slots = INT64_MAX;
         b->base = (const unit *)(const void *)image + plane0 * (s->in_x[0] / UNIT_CHANNELS);
         return;
     }
-    int64_t high_row, high_column;
+    const int64_t before = b->low_row;
     span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
-    span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
     b->row_divisor = p->divisor;
+    b->slots = p->slots;
+    b->first_slot = first ? 0 : (b->first_slot + (b->low_row - before) / b->row_divisor) % b->slots;
+    const int64_t low_row = first ? b->low_row : most(b->low_row, b->fresh);
+    b->fresh = high_row;
     b->row_step = p->slot_columns * p->pixel;
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
+    const int64_t next = (h->in == 1 ? p->columns * w->in_step * s->in_x[2] : b->row_divisor * s->in_x[1]) * (int64_t)sizeof(elem);
     for (int64_t t = b->depth_first; copy && t < b->depth_last; t++) {
         const elem *plane = image + (plane0 + t * d->offset_step) * s->in_x[0];
-        for (int64_t row = most(b->low_row, modulo(b->low_row, b->row_divisor)); row < least(high_row, h->in); row++) {
+        for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
             if ((row - b->low_row) % b->row_divisor != 0)
                 continue;
-            unit *to = b->rows + t * b->plane_step + (row - b->low_row) / b->row_divisor * b->row_step;
+            unit *to = b->rows + t * b->plane_step + slot_of(b, row - b->low_row) * b->row_step;
             const elem *from = plane + row * s->in_x[1];
             if (p->together > 1)
                 copy_row_of_groups(p, from, b->low_column, high_column - b->low_column, groups_of(p, b->group), to);
             else
-                copy_row(s, from, b->low_column, high_column - b->low_column, to, p->pixel);
+                copy_row(s, from, b->low_column, high_column - b->low_column, to, p->pixel, next);
         }
     }
 }
@@ -466,7 +500,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
         for (int64_t th = row_first; th < row_last; th++)
             for (int64_t tw = first; tw < last; tw += length) {
                 run *r = &b->runs[count++];
-                r->scalars = td * b->plane_step + (at_row + th * h->offset_step) / b->row_divisor * b->row_step +
+                r->scalars = td * b->plane_step + slot_of(b, at_row + th * h->offset_step) * b->row_step +
                              tw * w->offset_step * p->pixel;
                 const int64_t position =
                     ((b->depth.position + td) * h->taps + rows->position + th) * w->taps + columns->position + tw;
@@ -483,7 +517,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
 typedef struct stretch {
     const unit *base; // the scalars of q = 0
     int64_t step;     // from a pixel to the next
-    float *out;       // of q = 0
+    void *out;        // of q = 0
     int64_t width;
     bool together;    // groups share a vector
 } stretch;
@@ -495,7 +529,7 @@ static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = count / tiles + (t < longer);
         o.scalars = s->base + q * s->step;
-        o.out = s->out + q * o.out_row;
+        o.out = out_at(&o, s->out, q * o.out_row);
         (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
         q += rows;
     }
@@ -507,7 +541,8 @@ static void again_where_nan(const block *b, operands o, const stretch *s, const 
     for (int64_t q = q0; q < q1; q++) {
         uvec nan = {0};
         for (int64_t v = 0; v < s->width; v++) {
-            const vec x = vec_load(s->out + q * o.out_row + v * LANES);
+            const void *at = out_at(&o, s->out, q * o.out_row + v * LANES);
+            const vec x = o.elements ? elem_load(at) : vec_load(at);
             nan |= (uvec)(x != x);
         }
         if (!uvec_any(nan))
@@ -521,7 +556,7 @@ static void again_where_nan(const block *b, operands o, const stretch *s, const 
 
 // One row of one phase.
 static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t row_q, const phase *columns,
-                         int64_t width, float *row_out, int64_t pixel_out) {
+                         int64_t width, void *row_out, int64_t pixel_out) {
     const plan *p = &b->c->p;
     const axis *w = &p->s.axes[2];
     const int64_t q0 = b->column0, q1 = least(b->column1, columns->count);
@@ -593,7 +628,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
     const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
     operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES,
-                  .streamed = c->streamed};
+                  .elements = p->direct, .streamed = c->streamed};
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
@@ -602,11 +637,11 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
             // What is finished later stands in the buffer from its first column on.
-            float *to = p->direct ? (float *)(void *)out : b->buffer - column_first * width * LANES;
+            void *to = p->direct ? (void *)out : b->buffer - column_first * width * LANES;
             const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
             for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
-                row_of_tiles(b, o, &rows, q, &columns, width, to + pw * pixel_out, pixel_out);
+                row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out);
             }
             if (!p->direct)
                 finish_row(b, out + column_first * s->out_x[2], column_last - column_first, lanes, width);
@@ -623,11 +658,11 @@ static block block_of(const call *c, int64_t worker) {
     return b;
 }
 
-static void place_block(block *b, int64_t n, int64_t group, int64_t plane, int64_t row_block, int64_t column_block) {
+static void place_block(block *b, int64_t n, int64_t group, int64_t plane, int64_t step, int64_t column_block) {
     const plan *p = &b->c->p;
     const axis *d = &p->s.axes[0], *h = &p->s.axes[1], *w = &p->s.axes[2];
     b->n = n, b->group = group, b->plane = plane;
-    b->row0 = row_block * p->rows;
+    b->row0 = step * p->rows;
     b->row1 = least(b->row0 + p->rows, ceil_div(h->out, h->out_step));
     b->column0 = column_block * p->columns;
     b->column1 = least(b->column0 + p->columns, ceil_div(w->out, w->out_step));
@@ -650,11 +685,15 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     const int64_t row_block = task % p->row_blocks;
     task /= p->row_blocks;
     const int64_t planes = p->s.axes[0].out, G = p->groups / near;
-    place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block, column_block);
-    place_input(&b, true);
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
-    for (int64_t panel = first; panel < last; panel++)
-        panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
+    const int64_t height = ceil_div(p->s.axes[1].out, p->s.axes[1].out_step);
+    for (int64_t step = 0; step < p->steps && (row_block * p->steps + step) * p->rows < height; step++) {
+        place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block * p->steps + step,
+                    column_block);
+        place_input(&b, step == 0, true);
+        for (int64_t panel = first; panel < last; panel++)
+            panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
+    }
     if (c->streamed)
         stream_end();
 }
@@ -667,7 +706,8 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
     unit *packed = (unit *)(void *)((char *)b.buffer + p->buffer_bytes);
     const int64_t planes = p->s.axes[0].out;
-    const bool single = p->s.problem->N * planes * p->row_blocks * p->column_blocks == 1;
+    const int64_t steps = ceil_div(ceil_div(p->s.axes[1].out, p->s.axes[1].out_step), p->rows);
+    const bool single = p->s.problem->N * planes * steps * p->column_blocks == 1;
     for (int64_t panel = first; panel < last; panel++) {
         const unit *weights = packed;
         if (p->in_place)
@@ -676,10 +716,10 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
             pack_panel(c, group, panel, packed);
         for (int64_t n = 0; n < p->s.problem->N; n++)
             for (int64_t plane = 0; plane < planes; plane++)
-                for (int64_t rows = 0; rows < p->row_blocks; rows++)
+                for (int64_t rows = 0; rows < steps; rows++)
                     for (int64_t columns = 0; columns < p->column_blocks; columns++) {
                         place_block(&b, n, group, plane, rows, columns);
-                        place_input(&b, panel == first || !single);
+                        place_input(&b, true, panel == first || !single);
                         panel_of_block(&b, panel, weights);
                     }
     }

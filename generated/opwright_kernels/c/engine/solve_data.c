@@ -3,29 +3,67 @@
 #include "engine.h"
 #include "solves.h"
 
+static int64_t bias_bytes(const opwright_problem *p) { return (p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
+
+// Columns of big that every stride, tap and pad takes as a whole become channels, where neighbours lie like these: pairs
+// and vectors of big are fuller. How many become one.
+static int64_t fold(opwright_problem *p, bool backward) {
+    int64_t columns = p->big[2];
+    const int64_t others[] = {p->taps[2], p->stride[2], p->pad[2]};
+    for (int i = 0; i < 3; i++)
+        for (int64_t rest = others[i]; rest != 0;) {
+            const int64_t next = columns % rest;
+            columns = rest, rest = next;
+        }
+    const bool alike = p->B == 1 || (p->big_x[2] == p->B * p->big_c && p->w_k[2] == p->B * p->w_b);
+    const bool gains = backward || OPWRIGHT_PAIRS;
+    if (!gains || p->G > 1 || p->dilation[2] > 1 || columns == 1 || !alike)
+        return 1;
+    if (p->B == 1)
+        p->big_c = p->big_x[2], p->w_b = p->w_k[2];
+    p->B *= columns;
+    p->big_x[2] *= columns, p->w_k[2] *= columns;
+    p->big[2] /= columns, p->taps[2] /= columns, p->stride[2] /= columns, p->pad[2] /= columns;
+    return columns;
+}
+
 static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                        const elem *bias, elem *out, const opwright_team *team, void *scratch) {
-    const opwright_problem p = tamed(problem);
-    if (plain_fits(&p))
+    opwright_problem p = tamed(problem);
+    if (plain_fits(&p)) {
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
-    else if (over_columns_fits(&p, backward))
+        return;
+    }
+    const int64_t columns = fold(&p, backward);
+    if (backward && bias && columns > 1) {
+        elem *biases = scratch;
+        for (int64_t i = 0; i < p.B; i++)
+            biases[i] = bias[i % problem->B];
+        bias = biases;
+        scratch = (char *)scratch + bias_bytes(&p);
+    }
+    if (over_columns_fits(&p, backward))
         over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
         over_channels(&p, backward, in, weights, bias, out, team, scratch);
 }
 
 static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
-    const opwright_problem p = tamed(problem);
+    opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         return 0;
+    const int64_t biases = fold(&p, backward) > 1 && backward ? bias_bytes(&p) : 0;
     if (over_columns_fits(&p, backward))
-        return over_columns_scratch(&p, backward, workers);
-    return over_channels_scratch(&p, backward, workers);
+        return biases + over_columns_scratch(&p, backward, workers);
+    return biases + over_channels_scratch(&p, backward, workers);
 }
 
 static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
-    const opwright_problem p = tamed(problem);
-    if (plain_fits(&p) || over_columns_fits(&p, backward) || !over_channels_fixed(&p, backward, values))
+    opwright_problem p = tamed(problem);
+    if (plain_fits(&p))
+        return OPWRIGHT_NOT_FIXED;
+    fold(&p, backward);
+    if (over_columns_fits(&p, backward) || !over_channels_fixed(&p, backward, values))
         return OPWRIGHT_NOT_FIXED;
     return OPWRIGHT_FIXED_CHANNELS;
 }

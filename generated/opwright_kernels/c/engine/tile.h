@@ -38,7 +38,8 @@ typedef struct operands {
     int64_t step;        // from the vectors of one element of a run to those of the next
     const run *runs;
     int64_t run_count;
-    float *out;
+    void *out;
+    bool elements;       // it is rounded to them; else it is floats
     int64_t out_row;     // from the vectors of one of the MR to the next
     const float *bias;
     int64_t bias_row, bias_vector;
@@ -56,6 +57,10 @@ INLINE units units_load(const unit *p) {
     return v;
 }
 
+INLINE void *out_at(const operands *o, void *out, int64_t at) {
+    return o->elements ? (void *)((elem *)out + at) : (void *)((float *)out + at);
+}
+
 // A literal saves address registers: 16x1 152-218 instead of 142-205 GFLOP/s, 28x1 200-215 instead of 165-178, 14x2 and
 // 6x4 the same. Literal steps and lengths of runs add nothing to that.
 #ifdef OPWRIGHT_FIXED_PITCH
@@ -70,7 +75,7 @@ INLINE units units_load(const unit *p) {
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
             if (!o->streamed)                                                                                          \
-                __builtin_prefetch(o->out + m * out_row + b * LANES, 1);                                               \
+                __builtin_prefetch(out_at(o, o->out, m * out_row + b * LANES), 1);                                     \
             sum[m][b] = (vec){0};                                                                                      \
         }                                                                                                              \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
@@ -86,15 +91,17 @@ INLINE units units_load(const unit *p) {
             }                                                                                                          \
         }                                                                                                              \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
-            const vec bias = vec_load(o->bias + m * o->bias_row + b * o->bias_vector);                                 \
-            sum[m][b] += bias;                                                                                         \
+            sum[m][b] += vec_load(o->bias + m * o->bias_row + b * o->bias_vector);                                     \
         }                                                                                                              \
         if (o->streamed)                                                                                               \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                vec_stream(o->out + m * out_row + b * LANES, sum[m][b]);                                               \
+                vec_stream((float *)o->out + m * out_row + b * LANES, sum[m][b]);                                      \
+        else if (sizeof(elem) != sizeof(float) && o->elements)                                                         \
+            UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
+                elem_store((elem *)o->out + m * out_row + b * LANES, sum[m][b]);                                       \
         else                                                                                                           \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                vec_store(o->out + m * out_row + b * LANES, sum[m][b]);                                                \
+                vec_store((float *)o->out + m * out_row + b * LANES, sum[m][b]);                                       \
     }
 
 // The same with vectors in the place of scalars, for groups that share a vector: neighbours in a run lie LANES apart.
@@ -114,7 +121,11 @@ INLINE units units_load(const unit *p) {
                 UNROLL for (int m = 0; m < MR; m++) PIN(sum[m]);                                                       \
             }                                                                                                          \
         }                                                                                                              \
-        UNROLL for (int m = 0; m < MR; m++) vec_store(o->out + m * out_row, sum[m] + vec_load(o->bias));               \
+        UNROLL for (int m = 0; m < MR; m++) sum[m] += vec_load(o->bias);                                               \
+        if (sizeof(elem) != sizeof(float) && o->elements)                                                              \
+            UNROLL for (int m = 0; m < MR; m++) elem_store((elem *)o->out + m * out_row, sum[m]);                      \
+        else                                                                                                           \
+            UNROLL for (int m = 0; m < MR; m++) vec_store((float *)o->out + m * out_row, sum[m]);                      \
     }
 
 // The shapes that there are: up to MOST_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
