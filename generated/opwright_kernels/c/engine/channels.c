@@ -227,7 +227,7 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     for (int64_t c = 0; c < reduced; c += LANES * UNIT_CHANNELS) {
         const int64_t channels = least(LANES, ceil_div(reduced - c, UNIT_CHANNELS));
         for (int64_t x = 0; x < count; x += LANES) {
-            for (int64_t i = 0; i < channels * UNIT_CHANNELS; i++)
+            for (int64_t i = 0; i < channels * UNIT_CHANNELS && count >= LANES; i++) // rows of less share their lines
                 __builtin_prefetch((const void *)((uintptr_t)(row + (c + i) * s->in_c + x * step) + (uintptr_t)next), 0,
                                    2);
             transpose(row + c * s->in_c + x * step, s->in_c, reduced - c, step, least(LANES, count - x),
