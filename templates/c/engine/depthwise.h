@@ -55,6 +55,7 @@ enum {
     FIXED_SUMS = 24,      // sums of weights that a text has then
     W_TASKS = 16,         // of a solve for weights, at the least: chunks make up for few channels
     FAR = 1 << 20,        // elements that do not stay in the second-level cache
+    NEAR = (256 << 10) / sizeof(elem), // elements that do, beside others
     COPIED_PIXELS = 8192, // of planes that are copied whole, LANES channels at a time, at the most
     TRANSPOSED_TAPS = 25, // 46 instead of 69 GFLOP/s for 7x7 over 96x56x56
 };

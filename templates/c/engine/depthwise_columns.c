@@ -42,7 +42,6 @@ enum {
     FINISH_CHANNELS = 64,
     FEW_TAPS = 9,
     AHEAD = 8192 / sizeof(elem), // elements, of what is asked for
-    NEAR = (256 << 10) / sizeof(elem), // elements that stay in the second-level cache
 };
 #if LANES == 16
 #define EACH_LANE(f)                                                                                                   \

@@ -417,8 +417,9 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
         memcpy(inner.out_x, s->out_x, sizeof inner.out_x);
     memcpy(inner.in_x, sheet.x, sizeof inner.in_x);
     fill_sheet(s, &sheet, from, lanes, in);
-    if (!last && p->N * s->in_n > FAR) {
-        // What the next task reads, and this one's output, while it computes.
+    if (!last && p->N * s->in_n > NEAR) {
+        // What the next task reads, and this one's output, while it computes: 0.6 instead of 0.9 ms for 5x5 over 16
+        // images of 960x7x7.
         prefetch(from + LANES * s->in_c, most(0, least(LANES, p->G - g - LANES)) * volume(in_size), 0);
         prefetch(to, lanes * volume(out_size), 1);
     }
