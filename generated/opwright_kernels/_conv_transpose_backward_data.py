@@ -357,8 +357,9 @@ def conv_transpose_backward_data(
         all f16; sums in f32
 
     Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/conv_transpose_backward_data.md has every rule and formula.
+    the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes
+    of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
+    before anything is written. docs/conv_transpose_backward_data.md has every rule and formula.
     """
     _inputs = (diff_dst, weights)
     _attributes: Any = (

@@ -314,8 +314,9 @@ def convolution(
         all f16; sums in f32
 
     Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/convolution.md has every rule and formula.
+    the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes
+    of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
+    before anything is written. docs/convolution.md has every rule and formula.
     """
     _inputs = (src, weights, bias)
     _attributes: Any = (strides, pads_begin, pads_end, dilations, auto_pad, groups, data_format, weights_format)

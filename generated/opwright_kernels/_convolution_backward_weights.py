@@ -342,8 +342,9 @@ def convolution_backward_weights(
         all f16; sums in f32
 
     Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/convolution_backward_weights.md has every rule and formula.
+    the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes
+    of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
+    before anything is written. docs/convolution_backward_weights.md has every rule and formula.
     """
     _inputs = (src, diff_dst, weights_shape_tensor)
     _attributes: Any = (
