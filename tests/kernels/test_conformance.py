@@ -177,7 +177,7 @@ def test_the_gradients_are_the_adjoints_of_the_forward_operation(forward: str) -
     for _ in range(150):
         call = random_call(random, forward, "f32")
         src, weights = call.inputs[:2]
-        if 0 in weights.shape:  # both arrangements of R1 fit some of these, and each operation asks other tensors which
+        if 0 in weights.shape:  # both arrangements of R1 may fit, and each operation asks other tensors which does
             continue
         shape = run(replace(call, inputs=(src, weights))).shape
         dst = random.integers(-2, 3, shape).astype(np.float32)
