@@ -238,8 +238,8 @@ def docstring(op: Op) -> str:
     lines += wrapped(
         "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; "
         "the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes of "
-        "calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule, before "
-        f"anything is written. docs/{op.function}.md has every rule and formula.",
+        "calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule, "
+        f"before anything is written. docs/{op.function}.md has every rule and formula.",
         width=DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
