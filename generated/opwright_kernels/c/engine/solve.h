@@ -70,7 +70,7 @@ INLINE vec channel_units(const elem *p, int64_t channels) {
     return (vec)_mm512_maskz_loadu_epi16(there, p);
 #elif OPWRIGHT_PAIRS
     vec v = {0};
-    memcpy(&v, p, 2 * (size_t)channels);
+    memcpy(&v, p, 2 * (size_t)least(channels, 2 * LANES));
     return v;
 #else
     return load_line(p, 1, channels);
