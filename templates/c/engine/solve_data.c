@@ -27,9 +27,22 @@ static int64_t fold(opwright_problem *p, bool backward) {
     return columns;
 }
 
+// Rows shorter than a vector make short tiles. Where columns have no taps, and channels lie last so that it costs no
+// transposition, columns are the rows.
+static opwright_problem upright(const opwright_problem *problem) {
+    opwright_problem p = tamed(problem);
+    const bool free = p.taps[2] == 1 && p.stride[2] == 1 && p.pad[2] == 0 && p.small[2] == p.big[2];
+    if (free && p.big_c == 1 && p.small_c == 1 && p.taps[1] > 1 && p.small[2] < LANES && p.small[1] > p.small[2]) {
+        const opwright_problem old = p;
+        move_axis(&old, 1, &p, 2);
+        move_axis(&old, 2, &p, 1);
+    }
+    return p;
+}
+
 static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                        const elem *bias, elem *out, const opwright_team *team, void *scratch) {
-    opwright_problem p = tamed(problem);
+    opwright_problem p = upright(problem);
     if (plain_fits(&p)) {
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
         return;
@@ -49,7 +62,7 @@ static void solve_data(const opwright_problem *problem, bool backward, const ele
 }
 
 static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
-    opwright_problem p = tamed(problem);
+    opwright_problem p = upright(problem);
     if (plain_fits(&p))
         return 0;
     const int64_t biases = fold(&p, backward) > 1 && backward ? bias_bytes(&p) : 0;
@@ -59,7 +72,7 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
 }
 
 static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
-    opwright_problem p = tamed(problem);
+    opwright_problem p = upright(problem);
     if (plain_fits(&p))
         return OPWRIGHT_NOT_FIXED;
     fold(&p, backward);

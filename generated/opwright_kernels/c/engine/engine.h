@@ -48,7 +48,15 @@ void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, co
                             const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
 
-// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next.
+// Takes axis `to` for `from`: all that a problem says of it.
+INLINE void move_axis(const opwright_problem *old, int from, opwright_problem *p, int to) {
+    p->small[to] = old->small[from], p->big[to] = old->big[from], p->taps[to] = old->taps[from];
+    p->stride[to] = old->stride[from], p->dilation[to] = old->dilation[from], p->pad[to] = old->pad[from];
+    p->small_x[to] = old->small_x[from], p->big_x[to] = old->big_x[from], p->w_k[to] = old->w_k[from];
+}
+
+// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next. An axis
+// of one cell is the first one, so that rows are never a pixel long.
 INLINE opwright_problem tamed(const opwright_problem *problem) {
     opwright_problem p = *problem;
     for (int i = 0; i < 3; i++) {
@@ -56,6 +64,13 @@ INLINE opwright_problem tamed(const opwright_problem *problem) {
             p.stride[i] = 1;
         if (p.taps[i] == 1)
             p.dilation[i] = 1;
+    }
+    for (int i = 0; i < 2 && p.small[2] == 1 && p.big[2] == 1 && p.taps[2] == 1 && p.pad[2] == 0; i++) {
+        const opwright_problem old = p;
+        move_axis(&old, 1, &p, 2);
+        move_axis(&old, 0, &p, 1);
+        move_axis(&old, 2, &p, 0);
+        p.small_x[0] = p.small[1] * p.small_x[1], p.big_x[0] = p.big[1] * p.big_x[1], p.w_k[0] = p.taps[1] * p.w_k[1];
     }
     return p;
 }
