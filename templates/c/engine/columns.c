@@ -506,9 +506,9 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     // images 1.4 times as fast, 196 1.05 times, 3136 0.7 times; bf16, which is packed either way, 1.2 to 1.3 times always.
     const bool shared = own.N * w->out > SHARED_COLUMNS && (sizeof(elem) != sizeof(unit) || w->out < SHARED_COLUMNS);
     // Sums of one channel along one axis are brief, and outputs need no transposition: 1.4 to 1.8 times as fast. Not where
-    // they are rounded, 0.7 to 1.1 times, nor in planes, 0.7 to 1.25 times, whose rows are short.
+    // they are rounded, 0.7 to 1.1 times, nor in planes, 0.7 to 1.25 times, whose rows are short, nor with 1024 taps, 0.2.
     const bool brief = s->reduced == 1 && sizeof(elem) == sizeof(float) && s->out_x[2] == 1 && w->out_step == 1 &&
-                       w->out >= 4 * LANES && s->axes[1].out == 1 && s->axes[0].out == 1;
+                       w->taps <= 32 && w->out >= 4 * LANES && s->axes[1].out == 1 && s->axes[0].out == 1;
     return (product && !shared) || brief || (s->lanes < LANES && !over_channels_fills(problem, backward));
 }
 
