@@ -22,7 +22,7 @@ BUDGET = 0.02  # seconds of each candidate in each round
 SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
 SLOW = 0.5  # a first call of so many seconds is the only one
 PICKING = 0.02  # seconds of each way, to find the best
-FAR = 4.0  # a way whose first call took so many times the best, and longer than a round, is not called again
+FAR = 4.0  # a way, or a candidate, that took so many times the best, and longer than a round, is not called again
 NEAR = 1.15  # ways that lie so close to the best go to the rounds, two at the most
 REFERENCE_LIMIT = 120.0
 BUILD_LIMIT = 300.0  # for our kernels, where the cache lacks them
@@ -111,10 +111,15 @@ def _is_reference_code(how: str) -> bool:
 
 
 def _race(row: Row, workers: Processes, found: dict[str, dict[str, Any]]) -> None:
-    """Rounds in which the candidates take turns, each round beginning with another; medians go into `found`."""
+    """Rounds in which the candidates take turns, each round beginning with another; medians go into `found`.
+
+    Who is far behind the best takes no part: what was found first says so well enough, and rounds of it are most of
+    the time that a run takes.
+    """
     racing = []
+    enough = min(SLOW, FAR * min((record["seconds"] for record in found.values() if "seconds" in record), default=0))
     for name, record in found.items():
-        if record.get("seconds", LIMIT) < SLOW:
+        if record.get("seconds", LIMIT) < enough:
             good = _good(record["ways"])
             near = sorted((way for way in good if good[way] <= NEAR * record["seconds"]), key=lambda way: good[way])
             racing += [(name, way) for way in near[:2]]

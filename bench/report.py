@@ -96,7 +96,9 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         parts += [f"With {_count(threads)}:", _table(TARGET_COLUMNS, target_rows(found, threads))]
     parts.append(
         f"The mean is geometric, for the share of the peak arithmetic. Rows count where oneDNN takes "
-        f"{COUNTED * 1e3:g} ms or more: PyTorch where oneDNN does not do the row, our own f32 for f16."
+        f"{COUNTED * 1e3:g} ms or more: PyTorch where oneDNN does not do the row, our own f32 for f16. "
+        "The share of the peak is that of rows whose arithmetic takes longer at the peak than memory takes to bring "
+        "their tensors once."
     )
     if plot:
         parts.append(f"![Ratios to oneDNN by shape, and the share of the machine's peak]({plot})")
