@@ -94,6 +94,7 @@ def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype
         check(forward)
         dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
         check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}))
+        check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": list(weights.shape)}))
 
 
 @every_dtype

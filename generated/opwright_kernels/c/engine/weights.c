@@ -62,7 +62,7 @@ typedef struct plan {
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
-    int64_t merged;                // groups in a vector of lanes
+    int64_t merged, groups, each;  // groups in a vector of lanes, all groups, and small's channels of one
     int64_t wide;                  // floats of a channel in the rows: LANES where groups are merged, else 1
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
@@ -137,21 +137,21 @@ static bool unpadded(const opwright_problem *p) {
            (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
 }
 
-// Whether small groups fill a vector of lanes together. Each lane then meets its own group's channel of big, so that
-// rows hold vectors in place of scalars.
+// Whether small groups share a vector of lanes. Each lane then meets its own group's channel of big, so that rows hold
+// vectors in place of scalars. The last vector may hold fewer groups.
 static bool merges(const opwright_problem *p) {
-    return p->G > 1 && p->A < LANES && LANES % p->A == 0 && p->G % (LANES / p->A) == 0 && p->B <= p->A;
+    return p->G > 1 && 2 * p->A <= LANES && p->B <= p->A;
 }
 
 // The panel of one group of vectors, and behind it the lanes in which an Inf or NaN was met.
 INLINE int64_t panel_floats(const plan *l) { return (l->pixels * l->together + 1) * LANES; }
 
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.merged = 1, .wide = 1};
+    plan l = {.merged = 1, .groups = problem->G, .each = problem->A, .wide = 1};
     l.p = folded(trimmed(*problem, &l.first_small));
     if (merges(problem)) {
-        l.merged = LANES / problem->A, l.wide = LANES;
-        l.p.G /= l.merged, l.p.A = LANES;
+        l.merged = least(LANES / problem->A, problem->G), l.wide = LANES;
+        l.p.G = ceil_div(problem->G, l.merged), l.p.A *= l.merged;
     }
     const opwright_problem *p = &l.p;
     const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
@@ -175,7 +175,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     // Elsewhere a task reads a part of each pixel only, many times: 128 instead of 144 GFLOP/s, 1x1 56x56 64 -> 256.
     // (Looked at for Inf first, so that it may stay beside padding: 3.8 instead of 3.1 ms, 3 -> 32, 3x3 stride 2.)
     l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0 &&
-              l.phases == 1 && (l.vectors <= l.together || taps * p->B <= STAYS_ROWS);
+              l.groups % l.merged == 0 && l.phases == 1 && (l.vectors <= l.together || taps * p->B <= STAYS_ROWS);
 
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
     l.chunks = 1;
@@ -532,7 +532,8 @@ static void clear(float *to, int64_t n) { memset(to, 0, (size_t)n * sizeof *to);
 typedef struct place {
     const plan *l;
     const elem *big, *small;
-    int64_t a0, a1, b0, b1;         // vectors of small's channels (of the group's), channels of big
+    int64_t merged, channels;       // groups that share the vector, and small's channels of them
+    int64_t a0, a1, b0, b1;         // vectors of those, channels of big
     int64_t at[4], size[4];         // the box: n, then outputs
     float *line;                    // of widened pixels
     bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
@@ -641,11 +642,11 @@ static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t 
 
 // count positions of merged groups' channels, `apart`: to[position][channel][lane].
 static void spread(const plan *l, float *to, const float *from, int64_t apart, int64_t count) {
-    const int64_t channels = l->p.B, each = LANES / l->merged;
+    const int64_t channels = l->p.B;
     for (int64_t b = 0; b < channels; b++) {
         ivec lanes;
         for (int lane = 0; lane < LANES; lane++)
-            lanes[lane] = (int32_t)(lane / each * channels + b);
+            lanes[lane] = (int32_t)(least(lane / l->each, l->merged - 1) * channels + b);
         for (int64_t i = 0; i < count; i++)
             vec_store(to + (i * channels + b) * LANES, vec_pick(vec_load(from + i * apart), lanes));
     }
@@ -686,7 +687,7 @@ static void pack_rows(const place *o, float *rows) {
                                        ih * p->big_x[1];
                     if (lined && low < beyond)
                         pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
-                             beyond - low, channels * l->merged, channels * l->merged, &seen);
+                             beyond - low, channels * o->merged, channels * l->merged, &seen);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t at_row = (n * l->depth + d - d0) * l->height + row_place(l, h - h0);
                         const int64_t place = at_row * l->phases + r;
@@ -751,7 +752,7 @@ static void pack_outputs(const place *o, int64_t v0, int64_t v1, float *panels, 
     for (int64_t i = 0; i < count; i += strip)
         for (int64_t v = v0, together; v < v1; v += together) {
             together = least(l->together, v1 - v);
-            const int64_t lanes = together * LANES, channels = least(lanes, p->A - v * LANES);
+            const int64_t lanes = together * LANES, channels = least(lanes, o->channels - v * LANES);
             float *panel = panels + (v - v0) / l->together * panel_floats(l);
             vec *seen = (vec *)(void *)(panel + panel_floats(l) - LANES);
             pack_words(panel + (at + (o->pairs ? i / 2 : i)) * lanes, lanes, from + i * x + v * LANES * p->small_c,
@@ -1000,8 +1001,7 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
 // Rounds dw of `vectors` vectors of lanes into the weights, which start at the group's first.
 static void finish(const place *o, int64_t vector, int64_t vectors, const float *dw, elem *weights) {
     const opwright_problem *p = &o->l->p;
-    const int64_t pitch = vectors * LANES, lanes = least(pitch, p->A - vector * LANES);
-    const int64_t each = o->l->merged > 1 ? LANES / o->l->merged : p->A; // lanes of a group
+    const int64_t pitch = vectors * LANES, lanes = least(pitch, o->channels - vector * LANES), each = o->l->each;
     weights += vector * LANES * p->w_a;
     for (int64_t b0 = o->b0; b0 < o->b1; b0 += CHANNELS) {
         const int64_t channels = least(CHANNELS, o->b1 - b0), all = o->b1 - o->b0;
@@ -1081,6 +1081,7 @@ static place task_place(const call *c, int64_t tile_, int64_t *group) {
     const int64_t a = tile_ % l->a_parts, b = tile_ / l->a_parts % l->b_parts;
     *group = tile_ / l->a_parts / l->b_parts;
     place o = {.l = l};
+    o.merged = least(l->merged, l->groups - *group * l->merged), o.channels = o.merged * l->each;
     o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
     o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
     o.big = c->big + *group * l->merged * p->B * p->big_c;
