@@ -83,9 +83,9 @@ INLINE int64_t pixel_bytes(const plan *p) {
     return p->line ? p->s.reduced * (int64_t)sizeof(elem) : p->pixel * (int64_t)sizeof(unit);
 }
 
-// Of a copied row, with what the last pair reaches beyond it.
+// Of a copied row, with room for a vector beyond it, of which the last pair takes a half.
 INLINE int64_t row_units(const plan *p) {
-    return p->line ? ceil_div(p->slot_columns * p->s.reduced + 1, UNIT_CHANNELS) : p->slot_columns * p->pixel;
+    return p->line ? ceil_div(p->slot_columns * p->s.reduced, UNIT_CHANNELS) + LANES : p->slot_columns * p->pixel;
 }
 
 // Of the distances between the rows of input that a block of so many rows needs.
@@ -258,8 +258,10 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
 }
 
 #if OPWRIGHT_PAIRS
-// The same as a line of elements, `length` units with what lies beyond. Whether one of them is Inf or NaN.
-static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t length) {
+// The same as a line of elements, `length` units with what lies beyond. Whether one of them is Inf or NaN. What is
+// `next` further is copied after the tiles of this step: the hardware has forgotten where the line goes on.
+static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t length,
+                      int64_t next) {
     const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
     elem *begin = (elem *)(void *)to + first * s->reduced, *end = (elem *)(void *)(to + length);
     const int64_t elements = (last - first) * s->reduced;
@@ -267,8 +269,9 @@ static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t coun
     memset(to, 0, (size_t)((char *)begin - (char *)to));
     row += (low + first) * s->reduced;
     for (int64_t i = 0; i < elements; i += LANES * UNIT_CHANNELS) {
+        __builtin_prefetch((const void *)((uintptr_t)(row + i) + (uintptr_t)next), 0, 2);
         const vec v = channel_units(row + i, elements - i);
-        memcpy(begin + i, &v, least(LANES * UNIT_CHANNELS, elements - i) * sizeof(elem));
+        memcpy(begin + i, &v, sizeof v);
         uvec bits;
         memcpy(&bits, &v, sizeof bits);
         found |= (uvec)((bits & 0x7f80) == 0x7f80) | (uvec)((bits & 0x7f800000) == 0x7f800000);
@@ -524,7 +527,8 @@ static void place_input(block *b, bool first, bool copy) {
             const elem *from = plane + row * s->in_x[1];
 #if OPWRIGHT_PAIRS
             if (p->line) {
-                b->wild |= copy_line(s, from, b->low_column, high_column - b->low_column, to, b->row_step);
+                b->wild |= copy_line(s, from, b->low_column, high_column - b->low_column, to, b->row_step,
+                                     h->in == 1 ? next : next / b->row_divisor * p->rows * h->in_step);
                 continue;
             }
 #endif
