@@ -222,6 +222,29 @@ def test_inf_and_nan_reach_exactly_the_cells_that_their_taps_reach(op: str, dtyp
     assert kept > 0 < spoiled
 
 
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_inf_and_nan_beside_the_taps_of_few_channels_do_not_reach_the_result(layout: str, dtype: str) -> None:
+    """An odd number of channels: what pairs the channels of neighbouring taps has one neighbour too many."""
+    random = rng("few", layout, dtype)
+    for number, (big, small) in enumerate([(1, 16), (3, 16), (3, 40), (5, 33), (1, 70), (3, 100)] * 2):
+        strides, pads_begin, pads_end, kernel = (
+            [int(i) for i in random.integers(*ends, 2)] for ends in [(1, 4), (0, 3), (0, 3), (1, 6)]
+        )
+        attributes = PLAIN | {"strides": strides, "pads_begin": pads_begin, "pads_end": pads_end, "dilations": [1, 1]}
+        attributes |= {"data_format": layout, "weights_format": ["OIX", "XIO"][number % 2]}
+        space = [int(i) for i in random.integers(6, 40, 2)]
+        src = random.integers(-2, 3, (2, big, *space) if layout == "NCX" else (2, *space, big)).astype(DTYPES[dtype])
+        shape = (small, big, *kernel) if attributes["weights_format"] == "OIX" else (*kernel, big, small)
+        weights = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        check(Call("Convolution", (src, weights), attributes))
+        for array, count in [(src, 9), (weights, 1)][: 1 + number % 2]:
+            array.reshape(-1)[random.integers(0, array.size, count)] = random.choice([np.inf, -np.inf, np.nan], count)
+        check(Call("Convolution", (src, weights), attributes))
+        back, axes = ("IOX", (0, 1)) if number % 2 == 0 else ("XOI", (2, 3))
+        check(Call("ConvTranspose", (src, weights.swapaxes(*axes)), attributes | {"strides": [1, 1], "weights_format": back}))
+
+
 # One rounding
 
 

@@ -390,7 +390,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     o.scalars = c->packed + channel * p->weights_pitch;
     if (p->in_place)
         o.scalars = c->packed + b->group * s->problem->w_g + (channel - b->group * s->lanes) * p->weights_pitch;
-    o.scalar_row = p->phases ? columns->taps * p->channel_space : p->weights_pitch;
+    o.scalar_row = (p->phases ? columns->taps * p->channel_space : p->weights_pitch) * (int64_t)sizeof(unit);
     o.bias = c->biases + channel * LANES;
     const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
     elem *to = out + (q0 * w->out_step + number) * s->out_x[2];
@@ -531,7 +531,7 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     c.workers = (char *)packed + p->weights_bytes;
     for (int64_t l = 0; l < own.G * p->s.lanes; l++)
         vec_store(c.biases + l * LANES, vec_splat(bias ? elem_get(bias + l) : 0));
-    list_positions(&p->s, 1, c.positions);
+    list_positions(&p->s, own.taps[2], 1, c.positions);
     c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));

@@ -33,7 +33,7 @@ typedef struct run {
 
 typedef struct operands {
     const unit *scalars;
-    int64_t scalar_row;  // from one of the MR scalars to the next
+    int64_t scalar_row;  // from one of the MR scalars to the next, in bytes
     const unit *vectors;
     int64_t step;        // from the vectors of one element of a run to those of the next
     const run *runs;
@@ -46,6 +46,7 @@ typedef struct operands {
     bool streamed;       // to floats that are not read again
 } operands;
 
+INLINE const unit *unit_at(const unit *p, int64_t bytes) { return (const unit *)(const void *)((const char *)p + bytes); }
 INLINE unit unit_get(const unit *p) {
     unit x;
     memcpy(&x, p, sizeof x);
@@ -84,7 +85,7 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
                 units f[NB];                                                                                           \
                 UNROLL for (int b = 0; b < NB; b++) f[b] = units_load(v + b * LANES);                                  \
                 UNROLL for (int m = 0; m < MR; m++) {                                                                  \
-                    const units x = units_splat(unit_get(s + m * row));                                                \
+                    const units x = units_splat(unit_get(unit_at(s, m * row)));                                        \
                     UNROLL for (int b = 0; b < NB; b++) sum[m][b] = fused(sum[m][b], x, f[b]);                         \
                 }                                                                                                      \
                 UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) PIN(sum[m][b]);                \
@@ -117,7 +118,7 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
             const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
             for (const unit *end = s + r->length * LANES; s != end; s += LANES, v += step) {                           \
                 const units f = units_load(v);                                                                         \
-                UNROLL for (int m = 0; m < MR; m++) sum[m] = fused(sum[m], units_load(s + m * row), f);                \
+                UNROLL for (int m = 0; m < MR; m++) sum[m] = fused(sum[m], units_load(unit_at(s, m * row)), f);        \
                 UNROLL for (int m = 0; m < MR; m++) PIN(sum[m]);                                                       \
             }                                                                                                          \
         }                                                                                                              \

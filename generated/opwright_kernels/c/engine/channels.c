@@ -8,6 +8,11 @@
 // left out of the runs, so padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN
 // (an Inf or NaN among the weights) the pixel is done again from its own taps alone.
 //
+// Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
+// in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
+// 18, and the input is copied as it lies. The last pair's second half meets a weight of zero: blocks of input that hold
+// an Inf or NaN have their pixels looked at.
+//
 // Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
 // they are.
 
@@ -33,6 +38,8 @@ enum {
 typedef struct plan {
     solve s;
     int64_t channels;      // reduced, in units
+    bool line;             // the channels of all taps of a row are paired as one line
+    int64_t row_taps;      // units of packed weights of a row of taps
     int64_t together;      // groups that share a vector of lanes
     int64_t groups, lanes; // with those taken as one
     int64_t vectors, wide; // vectors of output channels; vectors of a panel
@@ -44,7 +51,7 @@ typedef struct plan {
     bool direct;           // tiles write to the output
     bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
-    int64_t pixel;         // from a pixel to the next, in units
+    int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
     int64_t rows, columns; // of a step, in q
     int64_t steps;         // of a block, one below the other
     int64_t row_blocks, column_blocks, groups_of_panels;
@@ -69,6 +76,16 @@ static int64_t groups_together(const solve *s) {
     const bool small = s->lanes * s->reduced <= (s->in_c == 1 && s->out_c == 1 ? MOST_SHARING : MOST_SHARING / 2);
     const bool fit = groups * s->lanes * 4 >= LANES * 3 && groups * s->reduced <= MOST_PICKED * LANES;
     return groups > 1 && small && fit ? groups : 1;
+}
+
+// From a pixel of the input to the next.
+INLINE int64_t pixel_bytes(const plan *p) {
+    return p->line ? p->s.reduced * (int64_t)sizeof(elem) : p->pixel * (int64_t)sizeof(unit);
+}
+
+// Of a copied row, with room for a vector beyond it, of which the last pair takes a half.
+INLINE int64_t row_units(const plan *p) {
+    return p->line ? ceil_div(p->slot_columns * p->s.reduced, UNIT_CHANNELS) + LANES : p->slot_columns * p->pixel;
 }
 
 // Of the distances between the rows of input that a block of so many rows needs.
@@ -104,7 +121,7 @@ static void shape_blocks(plan *p) {
             p->columns = ceil_div(ceil_div(width, p->column_blocks), tile) * tile;
         p->column_blocks = ceil_div(width, p->columns);
         p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
-        slots = ROWS_BYTES / most(1, d->taps * p->slot_columns * p->pixel * 4);
+        slots = ROWS_BYTES / most(1, d->taps * row_units(p) * 4);
         const bool fits = ceil_div(row_reach, row_divisor(h, 1)) <= slots;
         const bool enough = !few_weights || height * planes * p->column_blocks >= FEWEST_BLOCKS;
         if (p->columns <= 2 * tile || (fits && enough))
@@ -144,7 +161,11 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->wide = row_count <= 3 && p->vectors >= 4 ? 4 : p->vectors >= 2 ? 2 : 1;
     p->panels = ceil_div(p->vectors, p->wide);
     const int64_t taps = d->taps * h->taps * w->taps;
-    p->panel_units = taps * p->channels * LANES;
+    // Phases of a row would have to begin with whole pairs.
+    p->line = OPWRIGHT_PAIRS && p->together == 1 && s->reduced % UNIT_CHANNELS != 0 && w->classes == 1 &&
+              w->offset_step == 1 && s->in_x[2] == s->reduced && (s->in_c == 1 || s->reduced == 1);
+    p->row_taps = p->line ? ceil_div(w->taps * s->reduced, UNIT_CHANNELS) : w->taps * p->channels;
+    p->panel_units = d->taps * h->taps * p->row_taps * LANES;
 
     int64_t low, high;
     span(w, backward, 0, row_count, &low, &high);
@@ -154,7 +175,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->copied = padded || !pixels_of_units || p->together > 1;
     p->pixel = p->together > 1 ? p->channels * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
     // Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
-    if (p->copied && p->together == 1 && p->pixel * w->in_step * 4 % 2048 == 0)
+    if (p->copied && p->together == 1 && !p->line && p->pixel * w->in_step * 4 % 2048 == 0)
         p->pixel += 16;
     p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
     p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
@@ -170,7 +191,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
-    p->rows_bytes = p->copied ? rounded(d->taps * p->slots * p->slot_columns * p->pixel * 4) : 0;
+    p->rows_bytes = p->copied ? rounded(d->taps * p->slots * row_units(p) * 4) : 0;
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
     p->buffer_bytes = p->direct ? 0 : rounded(least(w->out, p->columns * w->out_step) * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
@@ -179,8 +200,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
 }
 
-// From one of a tile's pixels to the next.
-INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * p->pixel; }
+// From one of a tile's pixels to the next, in bytes.
+INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * pixel_bytes(p); }
 
 static int64_t worker_bytes(const plan *p) {
     return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->panel_bytes;
@@ -236,6 +257,30 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     }
 }
 
+#if OPWRIGHT_PAIRS
+// The same as a line of elements, `length` units with what lies beyond. Whether one of them is Inf or NaN. What is
+// `next` further is copied after the tiles of this step: the hardware has forgotten where the line goes on.
+static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t length,
+                      int64_t next) {
+    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    elem *begin = (elem *)(void *)to + first * s->reduced, *end = (elem *)(void *)(to + length);
+    const int64_t elements = (last - first) * s->reduced;
+    uvec found = {0};
+    memset(to, 0, (size_t)((char *)begin - (char *)to));
+    row += (low + first) * s->reduced;
+    for (int64_t i = 0; i < elements; i += LANES * UNIT_CHANNELS) {
+        __builtin_prefetch((const void *)((uintptr_t)(row + i) + (uintptr_t)next), 0, 2);
+        const vec v = channel_units(row + i, elements - i);
+        memcpy(begin + i, &v, sizeof v);
+        uvec bits;
+        memcpy(&bits, &v, sizeof bits);
+        found |= (uvec)((bits & 0x7f80) == 0x7f80) | (uvec)((bits & 0x7f800000) == 0x7f800000);
+    }
+    memset(begin + elements, 0, (size_t)((char *)end - (char *)(begin + elements)));
+    return uvec_any(found);
+}
+#endif
+
 // The same for groups that share a vector, `groups` of them: a vector for each unit of channels, its lanes those of the
 // lane's group.
 static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
@@ -288,24 +333,27 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
 // Weights.
 
 // One weight's lanes to where they belong: a vector, or the lower or upper halves of one.
-INLINE void put_weights(unit *to, int64_t channel, vec v) {
+INLINE void put_weights(unit *to, int64_t channel, bool over, vec v) {
 #if OPWRIGHT_PAIRS
     uvec bits;
     memcpy(&bits, &v, sizeof bits);
     units old = units_load(to);
-    bits = channel % 2 == 0 ? bits >> 16 : old | bits;
+    bits = channel % 2 != 0 ? old | bits : over ? bits >> 16 : old | bits >> 16;
     memcpy(to, &bits, sizeof bits);
 #else
-    (void)channel;
+    (void)channel, (void)over;
     vec_store(to, v);
 #endif
 }
 
 // Weights of `lanes` lanes from `from` on, as `[position of the tap][channel][width]`; lanes past the last one and the
 // second half of an odd last pair are zero. Whichever way of the tensor is contiguous is read along.
-static void pack_weights(const solve *s, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
+static void pack_weights(const plan *plan, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
                          int64_t width) {
+    const solve *s = &plan->s;
     const opwright_problem *p = s->problem;
+    if (plan->line) // halves of a pair come in any order
+        memset(to, 0, (size_t)(plan->panel_units / LANES * width) * sizeof *to);
     const int64_t *k = s->problem->taps;
     const int64_t taps = k[0] * k[1] * k[2];
     // A line of the tensor that is transposed: the reduced channels of a tap, or the taps, of one channel or of all.
@@ -314,11 +362,12 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
     if (s->w_lane == 1 && lanes > 1) {
         for (int64_t t = 0; t < taps; t++) {
             const elem *line = from + t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
-            for (int64_t c = 0; c < s->reduced; c++, line += s->w_reduced) {
-                unit *at = to + positions[t] * width + c / UNIT_CHANNELS * width;
+            for (int64_t channel = 0; channel < s->reduced; channel++, line += s->w_reduced) {
+                const int64_t place = positions[t] + channel;
+                unit *at = to + place / UNIT_CHANNELS * width;
                 for (int64_t l = 0; l < width; l += LANES) {
                     __builtin_prefetch((const void *)((uintptr_t)(line + l) + FAR_AHEAD * sizeof(elem) * (uintptr_t)s->w_reduced));
-                    put_weights(at + l, c, lanes > l ? load_line(line + l, 1, lanes - l) : (vec){0});
+                    put_weights(at + l, place, !plan->line, lanes > l ? load_line(line + l, 1, lanes - l) : (vec){0});
                 }
             }
         }
@@ -341,8 +390,9 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
             unit *places[LANES];
             int64_t halves[LANES];
             for (int64_t i = 0; i < count; i++) {
-                places[i] = to + (positions[tap] + channel / UNIT_CHANNELS) * width;
-                halves[i] = channel % UNIT_CHANNELS;
+                const int64_t place = positions[tap] + channel;
+                places[i] = to + place / UNIT_CHANNELS * width;
+                halves[i] = place % UNIT_CHANNELS;
                 if (!taps_first)
                     channel++;
                 else if (++tap == taps)
@@ -357,7 +407,7 @@ static void pack_weights(const solve *s, const int64_t *positions, const elem *f
                 vec_transpose(v);
                 UNROLL for (int64_t i = 0; i < LANES; i++)
                     if (i < count)
-                        put_weights(places[i] + l, halves[i], v[i]);
+                        put_weights(places[i] + l, halves[i], !plan->line, v[i]);
             }
         }
     }
@@ -372,14 +422,14 @@ static void pack_groups(const plan *p, const elem *from, const int64_t *position
         for (int64_t lane = 0; lane < LANES; lane++) {
             if (lane >= groups * s->lanes) {
                 for (int64_t c = 0; c < p->channels; c++)
-                    to[(positions[t] + c) * LANES + lane] = 0;
+                    to[(positions[t] / UNIT_CHANNELS + c) * LANES + lane] = 0;
                 continue;
             }
             const elem *at = from + lane / s->lanes * problem->w_g + lane % s->lanes * s->w_lane +
                              t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
                              t % k[2] * problem->w_k[2];
             for (int64_t c = 0; c < p->channels; c++, at += UNIT_CHANNELS * s->w_reduced) {
-                unit *place = to + (positions[t] + c) * LANES + lane;
+                unit *place = to + (positions[t] / UNIT_CHANNELS + c) * LANES + lane;
 #if OPWRIGHT_PAIRS
                 *place = at[0] | (2 * c + 1 < s->reduced ? (uint32_t)at[s->w_reduced] << 16 : 0);
 #else
@@ -399,7 +449,7 @@ static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
         pack_groups(p, from, c->positions, groups_of(p, group), to);
         return;
     }
-    pack_weights(s, c->positions, from, least(width, s->lanes - first), to, width);
+    pack_weights(p, c->positions, from, least(width, s->lanes - first), to, width);
 }
 
 static void pack_task(const void *context, int64_t task, int64_t worker) {
@@ -426,6 +476,7 @@ typedef struct block {
     int64_t plane_step, row_step, row_divisor, low_row, low_column;
     int64_t first_slot, slots;
     int64_t fresh; // the first row that is not there yet
+    bool wild;     // an Inf or NaN has been copied
     run *runs;
     float *buffer;
     unit *rows;
@@ -459,10 +510,11 @@ static void place_input(block *b, bool first, bool copy) {
     span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
     b->row_divisor = p->divisor;
     b->slots = p->slots;
+    b->wild = b->wild && !(first && copy);
     b->first_slot = first ? 0 : (b->first_slot + (b->low_row - before) / b->row_divisor) % b->slots;
     const int64_t low_row = first ? b->low_row : most(b->low_row, b->fresh);
     b->fresh = high_row;
-    b->row_step = p->slot_columns * p->pixel;
+    b->row_step = row_units(p);
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
     const int64_t next = (h->in == 1 ? p->columns * w->in_step * s->in_x[2] : b->row_divisor * s->in_x[1]) * (int64_t)sizeof(elem);
@@ -473,6 +525,13 @@ static void place_input(block *b, bool first, bool copy) {
                 continue;
             unit *to = b->rows + t * b->plane_step + slot_of(b, row - b->low_row) * b->row_step;
             const elem *from = plane + row * s->in_x[1];
+#if OPWRIGHT_PAIRS
+            if (p->line) {
+                b->wild |= copy_line(s, from, b->low_column, high_column - b->low_column, to, b->row_step,
+                                     h->in == 1 ? next : next / b->row_divisor * p->rows * h->in_step);
+                continue;
+            }
+#endif
             if (p->together > 1)
                 copy_row_of_groups(p, from, b->low_column, high_column - b->low_column, groups_of(p, b->group), to);
             else
@@ -491,8 +550,8 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     int64_t row_first, row_last, count = 0;
     reach(h, rows, row_q, &row_first, &row_last);
     const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
-    const bool merged = (p->pixel == p->channels || p->together > 1) && w->offset_step == 1 &&
-                        (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step);
+    const bool merged = p->line || ((p->pixel == p->channels || p->together > 1) && w->offset_step == 1 &&
+                        (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step));
     const int64_t length = merged ? last - first : 1;
     if (first == last)
         return 0;
@@ -502,13 +561,13 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
                 run *r = &b->runs[count++];
                 r->scalars = td * b->plane_step + slot_of(b, at_row + th * h->offset_step) * b->row_step +
                              tw * w->offset_step * p->pixel;
-                const int64_t position =
-                    ((b->depth.position + td) * h->taps + rows->position + th) * w->taps + columns->position + tw;
+                const int64_t position = ((b->depth.position + td) * h->taps + rows->position + th) * p->row_taps +
+                                         (columns->position + tw) * p->channels;
                 r->vectors = p->in_place ? (b->depth.tap + td * b->depth.tap_step) * w_k[0] +
                                                (rows->tap + th * rows->tap_step) * w_k[1] +
                                                (columns->tap + tw * columns->tap_step) * w_k[2]
-                                         : position * p->channels * vector_step;
-                r->length = length * p->channels;
+                                         : position * vector_step;
+                r->length = p->line ? p->row_taps : length * p->channels;
             }
     return count;
 }
@@ -516,7 +575,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
 // A row of tiles: outputs [q0, q1) of one phase, by the runs of `o`.
 typedef struct stretch {
     const unit *base; // the scalars of q = 0
-    int64_t step;     // from a pixel to the next
+    int64_t step;     // from a pixel to the next, in bytes
     void *out;        // of q = 0
     int64_t width;
     bool together;    // groups share a vector
@@ -524,16 +583,35 @@ typedef struct stretch {
 
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
-    const int64_t limit = s->step * 4 % 4096 == 0 ? least(room, 9) : room;
+    const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
     const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = count / tiles + (t < longer);
-        o.scalars = s->base + q * s->step;
+        o.scalars = unit_at(s->base, q * s->step);
         o.out = out_at(&o, s->out, q * o.out_row);
         (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
         q += rows;
     }
 }
+
+#if OPWRIGHT_PAIRS
+// Output q by single products, for only whole pairs of a line have runs.
+static void again_by_halves(const plan *p, operands o, const stretch *s, int64_t q, int64_t first, int64_t last) {
+    for (int64_t v = 0; v < s->width; v++) {
+        vec sum = {0};
+        for (const run *r = o.runs; r != o.runs + o.run_count; r++)
+            for (int64_t e = first * p->s.reduced; e < last * p->s.reduced; e++) {
+                const uvec half = (uvec){0} + (e % 2 == 0 ? 0xffffu : 0xffff0000u);
+                const unit pair = unit_get(unit_at(s->base, q * s->step) + r->scalars + e / 2);
+                sum = fused(sum, units_splat(pair) & half,
+                            units_load(o.vectors + r->vectors + e / 2 * o.step + v * LANES) & half);
+            }
+        sum += vec_load(o.bias + v * o.bias_vector);
+        void *at = out_at(&o, s->out, q * o.out_row + v * LANES);
+        o.elements ? elem_store(at, sum) : vec_store(at, sum);
+    }
+}
+#endif
 
 // Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
 static void again_where_nan(const block *b, operands o, const stretch *s, const phase *rows, int64_t row_q,
@@ -549,6 +627,12 @@ static void again_where_nan(const block *b, operands o, const stretch *s, const 
             continue;
         int64_t first, last;
         reach(&b->c->p.s.axes[2], columns, q, &first, &last);
+#if OPWRIGHT_PAIRS
+        if (b->c->p.line) {
+            again_by_halves(&b->c->p, o, s, q, first, last);
+            continue;
+        }
+#endif
         o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
         tiles_of(o, s, q, q + 1);
     }
@@ -565,7 +649,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     o.runs = b->runs;
     o.scalar_row = scalar_row(p);
     o.out_row = w->out_step * pixel_out;
-    const stretch s = {b->base + (columns->offset - b->low_column) * p->pixel, o.scalar_row, row_out, width, p->together > 1};
+    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1};
     if (w->offset_step >= CLIPPED * w->in_step) {
         // Far dilated: neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
@@ -589,6 +673,10 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     const int64_t outside = most(inside, room < 0 ? 0 : room / w->in_step + 1);
     if (columns->taps == 0)
         return;
+    if (b->wild) { // they are looked for in lines only
+        again_where_nan(b, o, &s, rows, row_q, columns, q0, q1);
+        return;
+    }
     again_where_nan(b, o, &s, rows, row_q, columns, q0, least(q1, inside));
     again_where_nan(b, o, &s, rows, row_q, columns, most(q0, outside), q1);
 }
@@ -758,7 +846,8 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
     c.workers = (char *)c.packed + p->weights_bytes;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
-    list_positions(&p->s, p->channels, c.positions);
+    const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
+    list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
     const int64_t padded = p->panels * p->wide * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {

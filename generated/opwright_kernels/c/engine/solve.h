@@ -109,15 +109,15 @@ static void transpose(const elem *from, int64_t channel_step, int64_t channels, 
                                    : units_store_part(to + i * pixel, v[i], channel_units);
 }
 
-// Where the packed weights of each tap begin, taps counted as in the tensor: `to` has room for all of them.
-static void list_positions(const solve *s, int64_t step, int64_t *to) {
+// Where the packed weights of each tap begin, taps counted as in the tensor: `to` has room for all of them. Rows of taps
+// are `row` apart, neighbours in a row `step`.
+static void list_positions(const solve *s, int64_t row, int64_t step, int64_t *to) {
     const int64_t *k = s->problem->taps;
     for (int64_t d = 0; d < k[0]; d++)
         for (int64_t h = 0; h < k[1]; h++)
             for (int64_t w = 0; w < k[2]; w++)
-                *to++ = ((tap_position(&s->axes[0], d, s->backward) * k[1] +
-                          tap_position(&s->axes[1], h, s->backward)) * k[2] +
-                         tap_position(&s->axes[2], w, s->backward)) * step;
+                *to++ = (tap_position(&s->axes[0], d, s->backward) * k[1] + tap_position(&s->axes[1], h, s->backward)) * row +
+                        tap_position(&s->axes[2], w, s->backward) * step;
 }
 
 #endif
