@@ -472,38 +472,50 @@ static int64_t own_bytes(const opwright_problem *p) {
     return channels_last(p) ? 0 : plane_bytes(p->big) + plane_bytes(p->small);
 }
 
-enum { SUM_PIXELS = 128, W_BLOCKS = 16 }; // of a round; of a task
+enum { SUM_PIXELS = 128, W_BLOCKS = 16, W_PIXELS = 4 }; // of a round; of a task; at once
 
-// Pixels [o, end) of one row against COUNT rows of a kernel, from FIRST on, `x` and `dy` those of pixel 0 and tap 0.
-// `edge`: only taps that meet a column of the input, in [0, width) when counted from tap 0 of pixel 0 at `column`.
-INLINE void w_pixels(const int FIRST, const int COUNT, const int KW, const bool edge, const bool part,
-                     const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, int64_t column,
-                     int64_t o, int64_t end, vec acc[MAX_ROWS][MAX_TAPS]) {
-    const int64_t pitch = p->dilation[2] * p->big_x[2], line = p->dilation[1] * p->big_x[1];
-    for (; o < end; o++) {
-        const vec y = lanes_load(dy + o * p->small_x[2], part, lanes);
-        const elem *at = x + o * p->stride[2] * p->big_x[2];
-        const int64_t c = column + o * p->stride[2];
-        UNROLL for (int j = 0; j < KW; j++) {
-            if (edge && (uint64_t)(c + j * p->dilation[2]) >= (uint64_t)p->big[2])
+// PIXELS of a row from o on against KH rows of a kernel, `x` and `dy` those of pixel 0 and tap 0. Every column of the
+// input is read once and meets all pixels and taps that it belongs to: 2.2 instead of 5.6 reads for 5x5 taps. STEP is the
+// stride of a kernel without dilation, or 0 for any of one pixel. `edge`: only the kernel rows that `rows` has a bit for,
+// columns of the input, [0, width) when counted from tap 0 of pixel 0 at `column`, and the first lanes.
+INLINE void w_pixels(const int KH, const int KW, const int PIXELS, const int STEP_OF, const bool edge,
+                     const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, uint32_t rows,
+                     int64_t column, int64_t o, vec acc[MAX_ROWS][MAX_TAPS]) {
+    const int64_t D = p->dilation[2], pitch = D * p->big_x[2], line = p->dilation[1] * p->big_x[1];
+    const elem *at = x + o * p->stride[2] * p->big_x[2];
+    int64_t c = column + o * p->stride[2];
+    vec y[W_PIXELS];
+    UNROLL for (int i = 0; i < PIXELS; i++) y[i] = lanes_load(dy + (o + i) * p->small_x[2], edge, lanes);
+    UNROLL_ALL for (int i = 0; i < (PIXELS - 1) * STEP_OF + KW; i++, at += pitch, c += D) {
+        STEP(at);
+        if (edge && (uint64_t)c >= (uint64_t)p->big[2])
+            continue;
+        UNROLL for (int h = 0; h < KH; h++) {
+            if (edge && !(rows >> h & 1))
                 continue;
-            UNROLL for (int i = FIRST; i < FIRST + COUNT; i++)
-                acc[i][j] += y * lanes_load(at + i * line + j * pitch, part, lanes);
+            const vec v = lanes_load(at + h * line, edge, lanes);
+            if (STEP_OF == 0)
+                acc[h][i] += y[0] * v;
+            else
+                UNROLL for (int j = 0; j < KW; j++) if (i >= j && (i - j) % STEP_OF == 0 && (i - j) / STEP_OF < PIXELS)
+                    acc[h][j] += y[(i - j) / STEP_OF] * v;
         }
-        UNROLL for (int i = FIRST; i < FIRST + COUNT; i++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[i][j]);
     }
+    UNROLL for (int h = 0; h < KH; h++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[h][j]);
 }
 
-// All pixels of a row, of which those in [low, high) meet a column of the input with all taps.
-INLINE void w_row(const int FIRST, const int COUNT, const int KW, const opwright_problem *p, const elem *x,
-                  const elem *dy, int64_t lanes, int64_t column, int64_t low, int64_t high,
-                  vec acc[MAX_ROWS][MAX_TAPS]) {
-    w_pixels(FIRST, COUNT, KW, true, true, p, x, dy, lanes, column, 0, low, acc);
-    if (lanes == LANES)
-        w_pixels(FIRST, COUNT, KW, false, false, p, x, dy, lanes, column, low, high, acc);
-    else
-        w_pixels(FIRST, COUNT, KW, false, true, p, x, dy, lanes, column, low, high, acc);
-    w_pixels(FIRST, COUNT, KW, true, true, p, x, dy, lanes, column, high, p->small[2], acc);
+// Pixels of a row from o on, as many as come in W_PIXELS; those in [low, high) meet a column of the input with all taps.
+INLINE int64_t w_row(const int KH, const int KW, const int STEP_OF, const opwright_problem *p, const elem *x,
+                     const elem *dy, int64_t lanes, uint32_t rows, int64_t column, int64_t low, int64_t high,
+                     vec acc[MAX_ROWS][MAX_TAPS]) {
+    const bool whole = lanes == LANES && rows == (1u << KH) - 1;
+    int64_t o = 0;
+    for (; o + W_PIXELS <= p->small[2]; o += W_PIXELS)
+        if (whole && o >= low && o + W_PIXELS <= high)
+            w_pixels(KH, KW, W_PIXELS, STEP_OF, false, p, x, dy, lanes, rows, column, o, acc);
+        else
+            w_pixels(KH, KW, W_PIXELS, STEP_OF, true, p, x, dy, lanes, rows, column, o, acc);
+    return o;
 }
 
 // KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
@@ -523,12 +535,24 @@ INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const e
             continue;
         const elem *dy = small + od * p->small_x[0] + oh * p->small_x[1];
         const elem *x = big + d * p->big_x[0] + h * p->big_x[1] + column * p->big_x[2];
-        if (h >= 0 && h + (KH - 1) * p->dilation[1] < p->big[1])
-            w_row(0, KH, KW, p, x, dy, lanes, column, low, high, acc);
-        else
-            UNROLL for (int i = 0; i < KH; i++)
-                if ((uint64_t)(h + i * p->dilation[1]) < (uint64_t)p->big[1])
-                    w_row(i, 1, KW, p, x, dy, lanes, column, low, high, acc);
+        uint32_t rows = 0; // those that meet a row of the input
+        UNROLL for (int i = 0; i < KH; i++)
+            rows |= (uint32_t)((uint64_t)(h + i * p->dilation[1]) < (uint64_t)p->big[1]) << i;
+        if (rows == 0)
+            continue;
+        int64_t o = 0;
+        if (KW > 1 && D == 1 && S == 1)
+            o = w_row(KH, KW, 1, p, x, dy, lanes, rows, column, low, high, acc);
+        else if (KW > 1 && D == 1 && S == 2)
+            o = w_row(KH, KW, 2, p, x, dy, lanes, rows, column, low, high, acc);
+        if (o == 0 && lanes == LANES && rows == (1u << KH) - 1) {
+            for (; o < low; o++)
+                w_pixels(KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
+            for (; o < high; o++)
+                w_pixels(KH, KW, 1, 0, false, p, x, dy, lanes, rows, column, o, acc);
+        }
+        for (; o < p->small[2]; o++)
+            w_pixels(KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
     }
     UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) {
         float *to = sum + (((k[0] * p->taps[1]) + k[1] + i) * p->taps[2] + k[2] + j) * LANES;
