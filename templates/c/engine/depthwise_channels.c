@@ -9,7 +9,8 @@
 // Planes of tensors with channels first are transposed to scratch, LANES channels at a time, and back, and kernels of
 // many taps copy channels last to it too. There zeros stand beside the rows, so that no column asks whether it has an
 // input; blocks whose weights hold Inf or NaN ask all the same. To copy every problem so is no gain: 9.3 instead of
-// 4.3 ms for 7x7 over 16 images of 56x56x96, where reading and computing no longer overlap.
+// 4.3 ms for 7x7 over 16 images of 56x56x96, where reading and computing no longer overlap. Where rows have many taps
+// the copy is of units, four bytes a lane: elements widened once, or pairs of neighbours for products of pairs.
 //
 // Sums for weights are made of chunks that follow from the problem alone, added up in order.
 
@@ -28,10 +29,45 @@ enum { MAX_TAPS = OPWRIGHT_FIXED_W_COLUMNS > 7 ? OPWRIGHT_FIXED_W_COLUMNS : 7,
 enum { MAX_TAPS = 7, MAX_ROWS = 5 };
 #endif
 
+// Elements that are as long as a unit: a float, or a pair of elements.
+#if defined(OPWRIGHT_F32)
+#define UNIT_ELEMS 1
+#else
+#define UNIT_ELEMS 2
+#endif
+
 enum {
     TASK_BLOCKS = 64,     // of channels, of a task, at the most
+    UNIT_TAPS = 5,        // of rows that are worth a copy of units
     MANY_TAPS = 60,       // of kernels that are worth a copy of channels last too
 };
+
+// Input of many taps, in scratch: an element widened, or with the one that the next tap reads.
+INLINE vec unit_load(const elem *p) { return vec_load((const float *)(const void *)p); }
+INLINE void unit_store(elem *p, vec v) { vec_store((float *)(void *)p, v); }
+INLINE uvec vec_bits(vec v) {
+    uvec bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+INLINE vec bits_vec(uvec bits) {
+    vec v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+INLINE vec pair_of(vec first, vec second) { return bits_vec(vec_bits(first) >> 16 | vec_bits(second)); }
+INLINE vec pair_first(vec pair) { return bits_vec(vec_bits(pair) << 16); }
+// The value of an element alone, or of a weight that is packed beside it.
+INLINE vec alone(const bool units, vec v) { return units && OPWRIGHT_PAIRS ? pair_first(v) : v; }
+// sum + x * w; of pairs, their first products or both.
+INLINE vec multiply(const bool pairs, vec sum, vec x, vec w) {
+#if OPWRIGHT_PAIRS
+    if (pairs)
+        return dot_pairs(sum, vec_bits(x), vec_bits(w));
+#endif
+    (void)pairs;
+    return sum + x * w;
+}
 
 // Keeps a pointer that is stepped from being computed ahead, once for every step, which spills.
 #define STEP(p) __asm__("" : "+r"(p))
@@ -50,42 +86,66 @@ typedef struct tile {
     vec bias;
 } tile;
 
-// One row of input, for the rows of the tile that it belongs to.
-INLINE void tile_walk(const int KW, const int S, const bool edge, const bool first, const bool second, const tile *t,
-                      const elem *in, const float *w, int64_t w_back, int64_t low, int64_t high, vec acc[2][P]) {
+// One row of input, for the rows of the tile that it belongs to. `units`: of these; neighbouring taps are a pair then,
+// and the last of an odd number stands alone, as all do where `edge`.
+INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool first,
+                      const bool second, const tile *t, const elem *in, const float *w, int64_t w_back, int64_t low,
+                      int64_t high, vec acc[2][P]) {
     const int64_t pitch = t->w_taps.at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
+    const bool pairs = units && OPWRIGHT_PAIRS && !edge;
     if (KW > 0) {
         vec a[MAX_TAPS], b[MAX_TAPS];
         UNROLL for (int k = 0; k < KW; k++) {
-            a[k] = first ? vec_load(w + k * w_step) : (vec){0};
-            b[k] = second ? vec_load(w - w_back + k * w_step) : (vec){0};
+            const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
+            a[k] = first ? alone(units && !paired, vec_load(w + k * w_step)) : (vec){0};
+            b[k] = second ? alone(units && !paired, vec_load(w - w_back + k * w_step)) : (vec){0};
         }
         UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++, in += pitch) {
             STEP(in);
             if (edge && (c < low || c >= high))
                 continue;
-            const vec x = lanes_load(in, edge, t->lanes);
+            const vec x = units ? unit_load(in) : lanes_load(in, edge, t->lanes);
             UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P) {
+                const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
+                if (paired && k % 2 == 1)
+                    continue;
+                const vec v = alone(units && !paired, x);
                 if (first)
-                    acc[0][(c - k) / S] += x * a[k];
+                    acc[0][(c - k) / S] = multiply(paired, acc[0][(c - k) / S], v, a[k]);
                 if (second)
-                    acc[1][(c - k) / S] += x * b[k];
+                    acc[1][(c - k) / S] = multiply(paired, acc[1][(c - k) / S], v, b[k]);
             }
         }
     } else {
         // Taps that some pixel meets.
-        int64_t k = most(0, low - (P - 1) * t->in_step);
-        const int64_t end = least(t->w_taps.count, high);
+        int64_t k = most(0, low - (P - 1) * t->in_step), end = least(t->w_taps.count, high);
+        if (pairs)
+            k -= k % 2, end = least(t->w_taps.count, end + end % 2);
+        const int64_t alone_from = pairs ? end - end % 2 : k;
         in += k * pitch, w += k * w_step;
-        for (; k < end; k++, in += pitch, w += w_step) {
+        for (; pairs && k < alone_from; k += 2, in += 2 * pitch, w += 2 * w_step) {
             const vec a = first ? vec_load(w) : (vec){0}, b = second ? vec_load(w - w_back) : (vec){0};
+            const elem *at = in;
+            UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch) {
+                STEP(at);
+                const vec x = unit_load(at);
+                if (first)
+                    acc[0][i] = multiply(true, acc[0][i], x, a);
+                if (second)
+                    acc[1][i] = multiply(true, acc[1][i], x, b);
+            }
+            UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
+        }
+        for (; k < end; k++, in += pitch, w += w_step) {
+            const vec a = first ? alone(units, vec_load(w)) : (vec){0};
+            const vec b = second ? alone(units, vec_load(w - w_back)) : (vec){0};
             const elem *at = in;
             int64_t c = k;
             UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch, c += t->in_step) {
                 STEP(at);
                 if (edge && (c < low || c >= high))
                     continue;
-                const vec x = lanes_load(at, edge, t->lanes);
+                const vec x = alone(units, units ? unit_load(at) : lanes_load(at, edge, t->lanes));
                 if (first)
                     acc[0][i] += x * a;
                 if (second)
@@ -97,7 +157,7 @@ INLINE void tile_walk(const int KW, const int S, const bool edge, const bool fir
     UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
 }
 
-INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) {
+INLINE void tile_run(const int KW, const int S, const bool units, const bool edge, const tile *t) {
     vec acc[2][P];
     UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
     // Columns of the walk that lie in the input.
@@ -114,11 +174,11 @@ INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) 
                              (t->h.k + j * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
             const bool first = j < t->h.count, second = t->rows > 1 && j >= shift;
             if (first && second)
-                tile_walk(KW, S, edge, true, true, t, in, w, w_back, low, high, acc);
+                tile_walk(KW, S, units, edge, true, true, t, in, w, w_back, low, high, acc);
             else if (first)
-                tile_walk(KW, S, edge, true, false, t, in, w, w_back, low, high, acc);
+                tile_walk(KW, S, units, edge, true, false, t, in, w, w_back, low, high, acc);
             else if (second)
-                tile_walk(KW, S, edge, false, true, t, in, w, w_back, low, high, acc);
+                tile_walk(KW, S, units, edge, false, true, t, in, w, w_back, low, high, acc);
         }
     if (t->rows == 2 && t->pixels == P && t->lanes == LANES) {
         UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++)
@@ -134,8 +194,8 @@ INLINE void tile_run(const int KW, const int S, const bool edge, const tile *t) 
 
 typedef void tile_function(const tile *t);
 #define TILE(KW, S)                                                                                                    \
-    static void tile_k##KW##_s##S(const tile *t) { tile_run(KW, S, false, t); }                                        \
-    static void edge_k##KW##_s##S(const tile *t) { tile_run(KW, S, true, t); }
+    static void tile_k##KW##_s##S(const tile *t) { tile_run(KW, S, false, false, t); }                                 \
+    static void edge_k##KW##_s##S(const tile *t) { tile_run(KW, S, false, true, t); }
 TILE(0, 1)
 TILE(2, 1)
 TILE(3, 1)
@@ -145,14 +205,15 @@ TILE(3, 2)
 TILE(5, 2)
 
 #ifdef OPWRIGHT_FIXED_TAPS
-static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, t); }
-static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, t); }
+static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, false, t); }
+static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, t); }
 #endif
 
-static const struct row_of_tiles {
+typedef struct row_of_tiles {
     int64_t taps, in_step;
     tile_function *inner, *edge;
-} tiles[] = {
+} row_of_tiles;
+static const row_of_tiles tiles[] = {
     {2, 1, tile_k2_s1, edge_k2_s1}, {3, 1, tile_k3_s1, edge_k3_s1}, {5, 1, tile_k5_s1, edge_k5_s1},
     {7, 1, tile_k7_s1, edge_k7_s1}, {3, 2, tile_k3_s2, edge_k3_s2}, {5, 2, tile_k5_s2, edge_k5_s2},
 #ifdef OPWRIGHT_FIXED_TAPS
@@ -161,20 +222,41 @@ static const struct row_of_tiles {
     {0, 0, tile_k0_s1, edge_k0_s1},
 };
 
-static const struct row_of_tiles *tiles_for(int64_t count, int64_t in_step) {
-    const struct row_of_tiles *t = tiles;
+// The same where the input is of units; few blocks ask for edges there.
+#if UNIT_ELEMS > 1
+static void units_edge(const tile *t) { tile_run(0, 1, true, true, t); }
+static void units_k0(const tile *t) { tile_run(0, 1, true, false, t); }
+static void units_k5(const tile *t) { tile_run(5, 1, true, false, t); }
+static void units_k7(const tile *t) { tile_run(7, 1, true, false, t); }
+#ifdef OPWRIGHT_FIXED_TAPS
+static void units_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, false, t); }
+#endif
+static const row_of_tiles unit_tiles[] = {
+    {5, 1, units_k5, units_edge}, {7, 1, units_k7, units_edge},
+#ifdef OPWRIGHT_FIXED_TAPS
+    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, units_fixed, units_edge},
+#endif
+    {0, 0, units_k0, units_edge},
+};
+#else
+#define unit_tiles tiles
+#endif
+
+static const row_of_tiles *tiles_for(const row_of_tiles *t, int64_t count, int64_t in_step) {
     while (t->taps != 0 && (t->taps != count || t->in_step != in_step))
         t++;
     return t;
 }
 
 // Asks for the input rows that the next pair of rows is the first to meet, and for its outputs.
-INLINE void prefetch_next(const solve *s, const tile *t, bool outputs) {
-    const int64_t ahead = t->h.at + (t->h.count + t->shift) * t->h.at_step;
-    for (int64_t y = ahead; y < least(ahead + 2 * s->axes[1].in_step, t->in_size[1]); y++) {
+INLINE void prefetch_next(const tile *t, bool outputs) {
+    for (int64_t j = t->h.count + t->shift; j < t->h.count + 3 * t->shift; j++) {
+        const int64_t y = t->h.at + j * t->h.at_step;
+        if (y < 0 || y >= t->in_size[1])
+            continue;
         const elem *at = t->in + y * t->in_x[1] + most(0, t->w_taps.at) * t->in_x[2];
-        for (int64_t i = 0; i < P * s->axes[2].in_step; i++)
-            __builtin_prefetch(at + i * t->in_x[2], 0, 2);
+        for (int64_t i = 0; i < P * t->in_step; i++)
+            __builtin_prefetch(at + i * t->w_taps.at_step * t->in_x[2], 0, 2);
     }
     for (int64_t r = 2; outputs && r < 4; r++)
         for (int64_t i = 0; i < P; i++)
@@ -182,8 +264,8 @@ INLINE void prefetch_next(const solve *s, const tile *t, bool outputs) {
 }
 
 // Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on. `padded`: there are
-// zeros beside the rows of input, and all lanes.
-static void lanes_rows(const solve *s, bool padded, const elem *in, const float *packed, const elem *bias, elem *out,
+// zeros beside the rows of input, and all lanes; `units`: it is of these.
+static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, const float *packed, const elem *bias, elem *out,
                        int64_t G, int64_t d, int64_t row, int64_t end) {
     const int64_t *K = s->problem->taps, width = s->axes[2].out;
     const lattice rows = lattice_of(s, 1), columns = lattice_of(s, 2);
@@ -194,7 +276,7 @@ static void lanes_rows(const solve *s, bool padded, const elem *in, const float 
     t.d = clipped(taps_of(s, 0, d), s->axes[0].in);
     // Ask for the next pair of rows, where the tensors are beyond the second-level cache: 2.7 instead of 5.5 ms for
     // 16 images of 112x112x32.
-    const bool far = rows.classes == 1 && columns.classes == 1 && s->problem->N * s->in_n > FAR;
+    const bool far = s->problem->N * s->in_n > FAR;
     for (int64_t pair = row; pair < end; pair += 2 * rows.step)
         for (int64_t h = pair; h < least(pair + rows.step, end); h++) {
             t.rows = h + rows.step < end ? 2 : 1;
@@ -202,7 +284,7 @@ static void lanes_rows(const solve *s, bool padded, const elem *in, const float 
             elem *line = out + d * s->out_x[0] + h * s->out_x[1];
             for (int64_t phase = 0; phase < least(s->axes[2].out_step, width); phase++) {
                 const taps first = taps_of(s, 2, phase);
-                const struct row_of_tiles *kind = tiles_for(first.count, t.in_step);
+                const row_of_tiles *kind = tiles_for(units ? unit_tiles : tiles, first.count, t.in_step);
                 const int64_t walk = ((P - 1) * t.in_step + first.count - 1) * first.at_step;
                 for (int64_t class = 0, start; class < columns.classes; class++) {
                     if ((start = phase + class * s->axes[2].out_step) >= width)
@@ -220,7 +302,7 @@ static void lanes_rows(const solve *s, bool padded, const elem *in, const float 
                             t.w = packed + g * K[0] * K[1] * K[2];
                             t.bias = bias ? lanes_load(bias + g, true, t.lanes) : (vec){0};
                             if (far)
-                                prefetch_next(s, &t, h + 3 * rows.step < end);
+                                prefetch_next(&t, h + 3 * rows.step < end);
                             (padded || (inner && t.lanes == LANES) ? kind->inner : kind->edge)(&t);
                         }
                     }
@@ -242,7 +324,18 @@ typedef struct packing {
     const elem *weights;
     float *to;
     int32_t *special; // of each block, whether it has an Inf or NaN
+    int64_t pair;     // from a tap to the one that it is a pair with, 0: none is
 } packing;
+
+// Taps of a row and their neighbours, in place.
+static void pair_taps(float *w, int64_t count, int64_t step) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t k = step > 0 ? i : count - 1 - i;
+        const bool there = k + step >= 0 && k + step < count;
+        vec_store(w + k * LANES,
+                  pair_of(vec_load(w + k * LANES), there ? vec_load(w + (k + step) * LANES) : (vec){0}));
+    }
+}
 
 static void pack_block(const void *context, int64_t block, int64_t worker) {
     (void)worker;
@@ -274,6 +367,8 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
             zero += v - v;
         }
     c->special[block] = uvec_any((uvec)(zero != zero));
+    for (int64_t k = 0; c->pair != 0 && k < count; k += p->taps[2])
+        pair_taps(to + k * LANES, p->taps[2], c->pair);
 }
 
 // Channels of a plane side by side, as a tensor with channels last, and back.
@@ -298,16 +393,16 @@ static void separate(const elem *from, int64_t channel, int64_t lanes, int64_t c
 }
 
 // The distances of a tensor of one block of channels in scratch, whose rows have room for `width` positions.
-static void scratch_distances(const int64_t size[3], int64_t width, int64_t x[3]) {
-    x[2] = LANES, x[1] = width * LANES, x[0] = size[1] * x[1];
+static void scratch_distances(const int64_t size[3], int64_t width, int64_t position, int64_t x[3]) {
+    x[2] = position, x[1] = width * position, x[0] = size[1] * x[1];
 }
 
 // The problem of one block of channels whose planes were interleaved.
 static opwright_problem interleaved(const opwright_problem *p, int64_t lanes) {
     opwright_problem q = *p;
     q.N = 1, q.G = lanes, q.big_c = q.small_c = 1;
-    scratch_distances(p->big, p->big[2], q.big_x);
-    scratch_distances(p->small, p->small[2], q.small_x);
+    scratch_distances(p->big, p->big[2], LANES, q.big_x);
+    scratch_distances(p->small, p->small[2], LANES, q.small_x);
     return q;
 }
 
@@ -334,7 +429,7 @@ static void last_task(const void *context, int64_t task, int64_t worker) {
     task /= c->block_tasks;
     const int64_t row = task % c->row_tasks * c->rows, d = task / c->row_tasks % s->axes[0].out;
     const int64_t n = task / c->row_tasks / s->axes[0].out;
-    lanes_rows(s, false, c->in + n * s->in_n + first, c->packed + first * volume(s->problem->taps),
+    lanes_rows(s, false, false, c->in + n * s->in_n + first, c->packed + first * volume(s->problem->taps),
                c->bias ? c->bias + first : 0, c->out + n * s->out_n + first, G, d, row,
                least(s->axes[1].out, row + c->rows));
 }
@@ -348,7 +443,14 @@ static bool many_taps(const opwright_problem *p) {
 // Input in scratch: zeros beside its rows, for all taps of the last tile too.
 typedef struct sheet {
     int64_t left, width, x[3];
+    bool units;
+    int64_t pair; // from a column to the one that it is a pair with, 0: none is
 } sheet;
+
+// Whether elements in scratch are units. Rows of fewer taps gain less than the pairs cost.
+static bool of_units(const solve *s) {
+    return UNIT_ELEMS > 1 && s->problem->taps[2] >= UNIT_TAPS * s->axes[2].classes;
+}
 
 static sheet sheet_of(const solve *s) {
     const axis *a = &s->axes[2];
@@ -357,41 +459,57 @@ static sheet sheet_of(const solve *s) {
     span(a, s->backward, 0, 1, &low, &high);
     sheet to = {.left = most(0, -low)};
     to.width = to.left + most(a->in, (q - 1) * a->in_step + high);
-    scratch_distances(s->backward ? s->problem->small : s->problem->big, to.width, to.x);
+    to.units = of_units(s), to.pair = to.units && OPWRIGHT_PAIRS ? a->offset_step : 0;
+    scratch_distances(s->backward ? s->problem->small : s->problem->big, to.width, LANES * (to.units ? UNIT_ELEMS : 1),
+                      to.x);
     return to;
 }
 
-static void fill_sheet(const solve *s, const sheet *c, const elem *in, int64_t lanes, elem *to) {
+INLINE void sheet_store(const bool units, elem *to, vec v) {
+    if (!units)
+        elem_store(to, v);
+    else
+        unit_store(to, OPWRIGHT_PAIRS ? pair_of(v, (vec){0}) : v);
+}
+
+INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const elem *in, int64_t lanes, elem *to) {
     const int64_t *size = s->backward ? s->problem->small : s->problem->big, rows = size[0] * size[1], width = size[2];
+    const int64_t step = c->x[2];
     vec zero = {0};
     PIN(zero); // or gcc calls memset, for a vector or two
+    elem *first = to;
     for (int64_t row = 0; row < rows; row++) {
         elem *line = to + row * c->x[1];
         for (int64_t w = 0; w < c->left; w++)
-            elem_store(line + w * LANES, zero);
+            sheet_store(units, line + w * step, zero);
         for (int64_t w = c->left + width; w < c->width; w++)
-            elem_store(line + w * LANES, zero);
+            sheet_store(units, line + w * step, zero);
     }
-    to += c->left * LANES;
+    to += c->left * step;
     if (channels_last(s->problem)) {
         for (int64_t d = 0; d < size[0]; d++)
             for (int64_t h = 0; h < size[1]; h++, to += c->x[1])
                 for (int64_t w = 0; w < width; w++)
-                    elem_store(to + w * LANES, lanes_load(in + d * s->in_x[0] + h * s->in_x[1] + w * s->in_x[2], true,
-                                                          lanes));
-        return;
-    }
-    int64_t left = width;
-    for (int64_t x = 0, count = rows * width; x < count; x += LANES) {
-        vec v[LANES];
-        square_load(v, in + x, s->in_c, lanes, least(LANES, count - x));
-        UNROLL for (int i = 0; i < LANES; i++) if (i < count - x) {
-            elem_store(to, v[i]);
-            to += LANES;
-            if (--left == 0)
-                left = width, to += (c->width - width) * LANES;
+                    sheet_store(units, to + w * step,
+                                lanes_load(in + d * s->in_x[0] + h * s->in_x[1] + w * s->in_x[2], true, lanes));
+    } else {
+        int64_t left = width;
+        for (int64_t x = 0, count = rows * width; x < count; x += LANES) {
+            vec v[LANES];
+            square_load(v, in + x, s->in_c, lanes, least(LANES, count - x));
+            UNROLL for (int i = 0; i < LANES; i++) if (i < count - x) {
+                sheet_store(units, to, v[i]);
+                to += step;
+                if (--left == 0)
+                    left = width, to += (c->width - width) * step;
+            }
         }
     }
+    for (int64_t row = 0; c->pair != 0 && row < rows; row++)
+        for (int64_t w = 0; w + c->pair < c->width; w++) {
+            elem *at = first + row * c->x[1] + w * step;
+            unit_store(at, bits_vec(vec_bits(unit_load(at)) | vec_bits(unit_load(at + c->pair * step)) << 16));
+        }
 }
 
 // One block of channels of one image, its input and, with channels first, its output in scratch.
@@ -416,7 +534,10 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     if (last)
         memcpy(inner.out_x, s->out_x, sizeof inner.out_x);
     memcpy(inner.in_x, sheet.x, sizeof inner.in_x);
-    fill_sheet(s, &sheet, from, lanes, in);
+    if (sheet.units)
+        fill_sheet(UNIT_ELEMS > 1, s, &sheet, from, lanes, in);
+    else
+        fill_sheet(false, s, &sheet, from, lanes, in);
     if (!last && p->N * s->in_n > NEAR) {
         // What the next task reads, and this one's output, while it computes: 0.6 instead of 0.9 ms for 5x5 over 16
         // images of 960x7x7.
@@ -424,7 +545,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
         prefetch(to, lanes * volume(out_size), 1);
     }
     for (int64_t d = 0; d < s->axes[0].out; d++)
-        lanes_rows(&inner, !c->special[g / LANES], in + sheet.left * LANES, c->packed + g * volume(p->taps), bias,
+        lanes_rows(&inner, !c->special[g / LANES], sheet.units, in + sheet.left * sheet.x[2], c->packed + g * volume(p->taps), bias,
                    last ? to : out, last ? lanes : LANES, d, 0, s->axes[1].out);
     if (!last)
         separate(out, s->out_c, lanes, volume(out_size), to);
@@ -448,13 +569,15 @@ int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int
 void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
                         const elem *bias, elem *out, const opwright_team *team, void *scratch) {
     int32_t *special = (int32_t *)(void *)((char *)scratch + rounded(packed_bytes(p)));
-    const packing pack = {p, weights, scratch, special};
-    const int64_t blocks = ceil_div(p->G, LANES);
-    opwright_run(team, pack_block, &pack, blocks);
     call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .special = special,
               .own = (char *)special + special_bytes(p)};
+    const bool sheets = !channels_last(p) || many_taps(p);
+    const packing pack = {p, weights, scratch, special,
+                          sheets && OPWRIGHT_PAIRS && of_units(&c.s) ? backward ? -c.s.axes[2].classes : 1 : 0};
+    const int64_t blocks = ceil_div(p->G, LANES);
+    opwright_run(team, pack_block, &pack, blocks);
     c.own_bytes = data_bytes(&c.s);
-    if (!channels_last(p) || many_taps(p)) {
+    if (sheets) {
         opwright_run(team, block_task, &c, p->N * blocks);
         return;
     }
@@ -472,38 +595,50 @@ static int64_t own_bytes(const opwright_problem *p) {
     return channels_last(p) ? 0 : plane_bytes(p->big) + plane_bytes(p->small);
 }
 
-enum { SUM_PIXELS = 128, W_BLOCKS = 16 }; // of a round; of a task
+enum { SUM_PIXELS = 128, W_BLOCKS = 16, W_PIXELS = 4 }; // of a round; of a task; at once
 
-// Pixels [o, end) of one row against COUNT rows of a kernel, from FIRST on, `x` and `dy` those of pixel 0 and tap 0.
-// `edge`: only taps that meet a column of the input, in [0, width) when counted from tap 0 of pixel 0 at `column`.
-INLINE void w_pixels(const int FIRST, const int COUNT, const int KW, const bool edge, const bool part,
-                     const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, int64_t column,
-                     int64_t o, int64_t end, vec acc[MAX_ROWS][MAX_TAPS]) {
-    const int64_t pitch = p->dilation[2] * p->big_x[2], line = p->dilation[1] * p->big_x[1];
-    for (; o < end; o++) {
-        const vec y = lanes_load(dy + o * p->small_x[2], part, lanes);
-        const elem *at = x + o * p->stride[2] * p->big_x[2];
-        const int64_t c = column + o * p->stride[2];
-        UNROLL for (int j = 0; j < KW; j++) {
-            if (edge && (uint64_t)(c + j * p->dilation[2]) >= (uint64_t)p->big[2])
+// PIXELS of a row from o on against KH rows of a kernel, `x` and `dy` those of pixel 0 and tap 0. Every column of the
+// input is read once and meets all pixels and taps that it belongs to: 2.2 instead of 5.6 reads for 5x5 taps. STEP is the
+// stride of a kernel without dilation, or 0 for any of one pixel. `edge`: only the kernel rows that `rows` has a bit for,
+// columns of the input, [0, width) when counted from tap 0 of pixel 0 at `column`, and the first lanes.
+INLINE void w_pixels(const int KH, const int KW, const int PIXELS, const int STEP_OF, const bool edge,
+                     const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, uint32_t rows,
+                     int64_t column, int64_t o, vec acc[MAX_ROWS][MAX_TAPS]) {
+    const int64_t D = p->dilation[2], pitch = D * p->big_x[2], line = p->dilation[1] * p->big_x[1];
+    const elem *at = x + o * p->stride[2] * p->big_x[2];
+    int64_t c = column + o * p->stride[2];
+    vec y[W_PIXELS];
+    UNROLL for (int i = 0; i < PIXELS; i++) y[i] = lanes_load(dy + (o + i) * p->small_x[2], edge, lanes);
+    UNROLL_ALL for (int i = 0; i < (PIXELS - 1) * STEP_OF + KW; i++, at += pitch, c += D) {
+        STEP(at);
+        if (edge && (uint64_t)c >= (uint64_t)p->big[2])
+            continue;
+        UNROLL for (int h = 0; h < KH; h++) {
+            if (edge && !(rows >> h & 1))
                 continue;
-            UNROLL for (int i = FIRST; i < FIRST + COUNT; i++)
-                acc[i][j] += y * lanes_load(at + i * line + j * pitch, part, lanes);
+            const vec v = lanes_load(at + h * line, edge, lanes);
+            if (STEP_OF == 0)
+                acc[h][i] += y[0] * v;
+            else
+                UNROLL for (int j = 0; j < KW; j++) if (i >= j && (i - j) % STEP_OF == 0 && (i - j) / STEP_OF < PIXELS)
+                    acc[h][j] += y[(i - j) / STEP_OF] * v;
         }
-        UNROLL for (int i = FIRST; i < FIRST + COUNT; i++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[i][j]);
     }
+    UNROLL for (int h = 0; h < KH; h++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[h][j]);
 }
 
-// All pixels of a row, of which those in [low, high) meet a column of the input with all taps.
-INLINE void w_row(const int FIRST, const int COUNT, const int KW, const opwright_problem *p, const elem *x,
-                  const elem *dy, int64_t lanes, int64_t column, int64_t low, int64_t high,
-                  vec acc[MAX_ROWS][MAX_TAPS]) {
-    w_pixels(FIRST, COUNT, KW, true, true, p, x, dy, lanes, column, 0, low, acc);
-    if (lanes == LANES)
-        w_pixels(FIRST, COUNT, KW, false, false, p, x, dy, lanes, column, low, high, acc);
-    else
-        w_pixels(FIRST, COUNT, KW, false, true, p, x, dy, lanes, column, low, high, acc);
-    w_pixels(FIRST, COUNT, KW, true, true, p, x, dy, lanes, column, high, p->small[2], acc);
+// Pixels of a row from o on, as many as come in W_PIXELS; those in [low, high) meet a column of the input with all taps.
+INLINE int64_t w_row(const int KH, const int KW, const int STEP_OF, const opwright_problem *p, const elem *x,
+                     const elem *dy, int64_t lanes, uint32_t rows, int64_t column, int64_t low, int64_t high,
+                     vec acc[MAX_ROWS][MAX_TAPS]) {
+    const bool whole = lanes == LANES && rows == (1u << KH) - 1;
+    int64_t o = 0;
+    for (; o + W_PIXELS <= p->small[2]; o += W_PIXELS)
+        if (whole && o >= low && o + W_PIXELS <= high)
+            w_pixels(KH, KW, W_PIXELS, STEP_OF, false, p, x, dy, lanes, rows, column, o, acc);
+        else
+            w_pixels(KH, KW, W_PIXELS, STEP_OF, true, p, x, dy, lanes, rows, column, o, acc);
+    return o;
 }
 
 // KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
@@ -523,12 +658,24 @@ INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const e
             continue;
         const elem *dy = small + od * p->small_x[0] + oh * p->small_x[1];
         const elem *x = big + d * p->big_x[0] + h * p->big_x[1] + column * p->big_x[2];
-        if (h >= 0 && h + (KH - 1) * p->dilation[1] < p->big[1])
-            w_row(0, KH, KW, p, x, dy, lanes, column, low, high, acc);
-        else
-            UNROLL for (int i = 0; i < KH; i++)
-                if ((uint64_t)(h + i * p->dilation[1]) < (uint64_t)p->big[1])
-                    w_row(i, 1, KW, p, x, dy, lanes, column, low, high, acc);
+        uint32_t rows = 0; // those that meet a row of the input
+        UNROLL for (int i = 0; i < KH; i++)
+            rows |= (uint32_t)((uint64_t)(h + i * p->dilation[1]) < (uint64_t)p->big[1]) << i;
+        if (rows == 0)
+            continue;
+        int64_t o = 0;
+        if (KW > 1 && D == 1 && S == 1)
+            o = w_row(KH, KW, 1, p, x, dy, lanes, rows, column, low, high, acc);
+        else if (KW > 1 && D == 1 && S == 2)
+            o = w_row(KH, KW, 2, p, x, dy, lanes, rows, column, low, high, acc);
+        if (o == 0 && lanes == LANES && rows == (1u << KH) - 1) {
+            for (; o < low; o++)
+                w_pixels(KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
+            for (; o < high; o++)
+                w_pixels(KH, KW, 1, 0, false, p, x, dy, lanes, rows, column, o, acc);
+        }
+        for (; o < p->small[2]; o++)
+            w_pixels(KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
     }
     UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) {
         float *to = sum + (((k[0] * p->taps[1]) + k[1] + i) * p->taps[2] + k[2] + j) * LANES;
@@ -693,7 +840,7 @@ bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t 
     int64_t most_taps = 0; // of the phases that go without a text of their own
     for (int64_t phase = 0; phase < s.axes[2].out_step; phase++) {
         const int64_t count = taps_of(&s, 2, phase).count;
-        if (tiles_for(count, step)->taps == 0)
+        if (tiles_for(tiles, count, step)->taps == 0)
             most_taps = most(most_taps, count);
     }
     values[0] = most_taps, values[1] = step;
