@@ -98,6 +98,27 @@ def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_products_of_few_columns_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Kernels of one tap on one small image: threads share out its channels, even and odd numbers of them."""
+    random = rng("products", layout, dtype)
+    for big, small in [(64, 130), (130, 64), (97, 65), (200, 33), (34, 300)]:
+        groups, extent = int(random.integers(1, 3)), random.integers(4, 16, 2)
+        attributes = PLAIN | {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+        attributes |= {"groups": groups, "data_format": layout, "weights_format": "OIX" if layout == "NCX" else "XIO"}
+        both = [(1, groups * channels, *extent) for channels in (big, small)]
+        if layout == "NXC":
+            both = [(n, *space, channels) for n, channels, *space in both]
+        kernel = (groups * small, big, 1, 1) if layout == "NCX" else (1, 1, big, groups * small)
+        weights = random.integers(-2, 3, kernel).astype(DTYPES[dtype])
+        src, diff = (random.integers(-2, 3, shape).astype(DTYPES[dtype]) for shape in both)
+        for threads in (1, 3):
+            check(Call("Convolution", (src, weights), attributes), threads=threads)
+            data = Call("ConvolutionBackwardData", (diff, weights), attributes | {"dst_shape": list(src.shape)})
+            check(data, threads=threads)
+
+
+@every_dtype
 def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
     random = rng("beyond", dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])

@@ -6,8 +6,8 @@
 // inputs. Weights are packed `[group][output channel][tap][reduced channel]`, or `[...][reduced channel][tap of the
 // row]` where the taps of a row are more than the channels; input is copied `[plane][row][column % step][channel]
 // [column / step]`, a row when the first row of output needs it and over one that none needs any more, or read in
-// place. A task is a block of rows and columns of one image and group. Loop order: rows,
-// phases, groups of tile rows, columns.
+// place. A task is a block of rows and columns of one image and group, and where these are few a share of its output
+// channels. Loop order: rows, phases, groups of tile rows, columns.
 //
 // Zeros beside a row's ends are multiplied. Where that gives NaN the pixel is done again from its own taps.
 
@@ -21,6 +21,7 @@ enum {
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
+    SHARED_LANES = 32,       // fewer are not a task: each one copies the input
     SHARED_COLUMNS = 256,    // in all: products of more are left to channel lanes where these suit
 };
 
@@ -35,12 +36,12 @@ typedef struct plan {
     int64_t channel_step;       // from a channel of a copied row to the next
     int64_t part_step;          // from the columns of one remainder to those of the next
     int64_t rows, columns;      // of a block, in q
-    int64_t row_blocks, column_blocks;
+    int64_t row_blocks, column_blocks, shares;
     int64_t slots, slot_columns;
     int64_t rows_bytes, runs_bytes, buffer_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
 
-static void plan_of(plan *p, opwright_problem *problem, bool backward) {
+static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
     collapse(problem);
     *p = (plan){.s = solve_of(problem, backward)};
     const solve *s = &p->s;
@@ -49,11 +50,14 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     p->phases = w->out_step > s->lanes;
     p->along_taps = w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     const int64_t taps = d->taps * h->taps * w->taps;
-    p->in_place = taps == 1 && sizeof(elem) == sizeof(unit) && s->w_reduced == 1;
+    // Whole units side by side are rows of scalars as they are.
+    p->in_place = taps == 1 && sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->w_reduced == 1 &&
+                  s->reduced % UNIT_CHANNELS == 0 && s->w_lane % UNIT_CHANNELS == 0 &&
+                  problem->w_g % UNIT_CHANNELS == 0;
     // Rows of a tile whose distance is near a multiple of 4 KiB would share few sets of the first-level cache.
     const int64_t distance = (p->phases ? class_taps(w, 0) : taps) * p->channels * 4 % 4096;
     p->channel_space = p->channels + (p->along_taps || (distance >= 128 && distance <= 4096 - 128) ? 0 : 16);
-    p->weights_pitch = p->in_place ? s->w_lane : taps * p->channel_space;
+    p->weights_pitch = p->in_place ? s->w_lane / UNIT_CHANNELS : taps * p->channel_space;
 
     const int64_t row_count = ceil_div(w->out, w->out_step), height = ceil_div(h->out, h->out_step);
     int64_t low, high;
@@ -90,6 +94,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
         p->rows = ceil_div(p->rows, 2);
     }
     p->row_blocks = ceil_div(height, p->rows);
+    const int64_t wanted = ceil_div((p->copied ? 2 : 4) * most(workers, 2), planes * p->row_blocks);
+    p->shares = most(1, least(wanted, s->lanes / SHARED_LANES));
     p->rows_bytes = p->copied ? rounded(p->slots * row_bytes) : 0;
     p->runs_bytes = rounded(taps * most(1, p->along_taps ? p->channels : 1) * (int64_t)sizeof(run));
     p->buffer_bytes = rounded((ceil_div(p->columns, LANES) * LANES + LANES) * 16 * 4);
@@ -389,7 +395,8 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     o.step = list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
     o.scalars = c->packed + channel * p->weights_pitch;
     if (p->in_place)
-        o.scalars = c->packed + b->group * s->problem->w_g + (channel - b->group * s->lanes) * p->weights_pitch;
+        o.scalars = c->packed + b->group * (s->problem->w_g / UNIT_CHANNELS) +
+                    (channel - b->group * s->lanes) * p->weights_pitch;
     o.scalar_row = (p->phases ? columns->taps * p->channel_space : p->weights_pitch) * (int64_t)sizeof(unit);
     o.bias = c->biases + channel * LANES;
     const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
@@ -450,6 +457,8 @@ static void task(const void *context, int64_t task, int64_t worker) {
     b.rows = (unit *)(void *)mine;
     b.runs = (run *)(void *)(mine + p->rows_bytes);
     b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
+    const int64_t share = task % p->shares;
+    task /= p->shares;
     b.column0 = task % p->column_blocks * p->columns, task /= p->column_blocks;
     b.column1 = least(b.column0 + p->columns, ceil_div(w->out, w->out_step));
     b.row0 = task % p->row_blocks * p->rows, task /= p->row_blocks;
@@ -460,7 +469,8 @@ static void task(const void *context, int64_t task, int64_t worker) {
     reach(d, &b.depth, b.plane_q, &b.depth_first, &b.depth_last);
     place_columns(&b);
 
-    const int64_t first = b.group * s->lanes;
+    const int64_t of_group = share * s->lanes / p->shares, lanes = (share + 1) * s->lanes / p->shares - of_group;
+    const int64_t first = b.group * s->lanes + of_group;
     elem *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
     // Phases share long runs whose vectors come from the second-level cache: more rows read them less often.
     const int64_t wide = b.column1 - b.column0;
@@ -481,10 +491,10 @@ static void task(const void *context, int64_t task, int64_t worker) {
                         break;
                     alike++;
                 }
-                const int64_t of_tile = p->phases ? 1 : s->lanes, tiles = ceil_div(of_tile, limit);
+                const int64_t tiles = p->phases ? lanes : ceil_div(lanes, limit);
                 int64_t channel = 0;
-                for (int64_t t = 0; columns.count > b.column0 && t < (p->phases ? s->lanes : tiles); t++) {
-                    const int64_t mr = p->phases ? alike : s->lanes / tiles + (t < s->lanes % tiles);
+                for (int64_t t = 0; columns.count > b.column0 && t < tiles; t++) {
+                    const int64_t mr = p->phases ? alike : lanes / tiles + (t < lanes % tiles);
                     rows_of_tile(&b, &rows, q, &columns, pw, first + channel, mr, out + channel * s->out_c);
                     channel += p->phases ? 1 : mr;
                 }
@@ -497,7 +507,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
 bool over_columns_fits(const opwright_problem *problem, bool backward) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward);
+    plan_of(&p, &own, backward, 1);
     const solve *s = &p.s;
     const axis *w = &s->axes[2];
     const bool product = own.taps[0] * own.taps[1] * own.taps[2] == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
@@ -505,17 +515,22 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     // Channel lanes transpose, but share weights among all pixels and need no columns to fill a vector: 49 columns of 16
     // images 1.4 times as fast, 196 1.05 times, 3136 0.7 times; bf16, which is packed either way, 1.2 to 1.3 times always.
     const bool shared = own.N * w->out > SHARED_COLUMNS && (sizeof(elem) != sizeof(unit) || w->out < SHARED_COLUMNS);
+    // Weights that lie across the scalars are packed here and read as they are there; there, what lies in lines is
+    // transposed. A square of weights costs as much as 0.4 of pixels: 1024 channels to 256 on 14x14 1.5 times as fast.
+    const bool across = !p.in_place && s->w_lane == 1 &&
+                        5 * s->lanes * s->reduced > 2 * own.N * w->out * (s->lanes + s->reduced);
     // Sums of one channel along one axis are brief, and outputs need no transposition: 1.4 to 1.8 times as fast. Not where
     // they are rounded, 0.7 to 1.1 times, nor in planes, 0.7 to 1.25 times, whose rows are short, nor with 1024 taps, 0.2.
     const bool brief = s->reduced == 1 && sizeof(elem) == sizeof(float) && s->out_x[2] == 1 && w->out_step == 1 &&
                        w->taps <= 32 && w->out >= 4 * LANES && s->axes[1].out == 1 && s->axes[0].out == 1;
-    return (product && !shared) || brief || (s->lanes < LANES && !over_channels_fills(problem, backward));
+    return (product && !shared && !(across && s->lanes >= LANES)) || brief ||
+           (s->lanes < LANES && !over_channels_fills(problem, backward));
 }
 
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward);
+    plan_of(&p, &own, backward, workers);
     return p.bias_bytes + p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
 }
 
@@ -523,7 +538,7 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
                   const elem *bias, elem *out, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .out = out};
-    plan_of(&c.p, &own, backward);
+    plan_of(&c.p, &own, backward, team ? team->workers : 1);
     const plan *p = &c.p;
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
@@ -535,5 +550,5 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
-    opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);
+    opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->shares);
 }
