@@ -4,9 +4,8 @@
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
 
-#include "lanes.h"
-#include "names.h"
 #include "problem.h"
+#include "widths.h"
 
 #define over_channels OPWRIGHT_NAME(over_channels)
 #define over_channels_fills OPWRIGHT_NAME(over_channels_fills)

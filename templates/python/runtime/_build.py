@@ -48,7 +48,9 @@ Progress = Callable[[str, int, int], None]
 
 BUILT = Path(__file__).resolve().parent / "_built"
 _LOG_LINES = 25  # of a failed build, shown in the error
-_RECIPE = "3"  # raised when this module compiles otherwise than before: part of every content hash
+# What makes a library of objects.
+_LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
+_RECIPE = "4"  # raised when this module compiles otherwise than before: part of every content hash
 
 
 class BuildError(RuntimeError):
@@ -61,7 +63,8 @@ class Unit:
 
     `cdef` holds plain C declarations (no `...`), `sources` the C files that define them, `include` the folders of the
     headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `needs` are
-    units that become objects and are linked in. `probe` is C that every compiler must take that is fit for the unit.
+    units of one file each that become objects and are linked in. `probe` is C that every compiler must take that is fit
+    for the unit.
     """
 
     name: str
@@ -77,6 +80,8 @@ class Unit:
             raise ValueError(f"unit name {self.name!r} is not an identifier")
         if any("native" in flag for flag in self.flags):
             raise ValueError(f"unit {self.name}: 'native' in its flags means another CPU elsewhere; name the features")
+        if any(len(unit.sources) != 1 for unit in self.needs):
+            raise ValueError(f"unit {self.name} needs a unit that is not one file, which has no one object")
 
 
 @dataclass(frozen=True)
@@ -115,8 +120,8 @@ class _Target:
 
     def steps(self) -> list[str]:
         """What its build does, for a progress bar."""
-        glue = ["cffi glue"] if self.mode == "api" else []
-        return [f"{self.unit.name}: {step}" for step in [*(path.name for path in self.unit.sources), *glue, "link"]]
+        after = {"api": ["cffi glue", "link"], "abi": ["link"], "object": []}[self.mode]
+        return [f"{self.unit.name}: {step}" for step in [*(path.name for path in self.unit.sources), *after]]
 
 
 _loaded: dict[str, Library] = {}
@@ -461,9 +466,10 @@ def _compile(
         step(name)
         return answer
 
+    path = target.library(work)
     folders = [flag for folder in unit.include for flag in ("-I", str(folder.absolute()))]
     commands = [
-        [*shared, *folders, "-c", str(source.absolute()), "-o", f"{index}.o"]
+        [*shared, *folders, "-c", str(source.absolute()), "-o", path.name if target.mode == "object" else f"{index}.o"]
         for index, source in enumerate(unit.sources)
     ]
     if target.mode == "api":
@@ -479,10 +485,9 @@ def _compile(
         needed = [part.library(_ensure(part, work.parent, compiler, jobs, _Steps(None, 0))) for part in target.needs]
     finally:
         finished = [answer.result() for answer in answers]
-    path = target.library(work)
-    if not any(answer.returncode for answer in finished):
+    if target.mode != "object" and not any(answer.returncode for answer in finished):
         objects = [*(command[-1] for command in commands), *map(str, needed)]
-        finished.append(run(names[-1], [*shared, *_link(target.mode), *objects, "-o", path.name, *_libraries(target)]))
+        finished.append(run(names[-1], [*shared, *_LINK, *objects, "-o", path.name, "-lm"]))
     log = "".join(f"$ {shlex.join(answer.args)}\n{answer.stdout}" for answer in finished)
     if any(answer.returncode for answer in finished):
         failed.write_text(log, "utf-8", "replace")
@@ -494,17 +499,6 @@ def _compile(
     for leftover in [*work.glob("*.o"), *work.glob("glue.c")]:
         if leftover != path:
             leftover.unlink()
-
-
-def _link(mode: Mode) -> list[str]:
-    """The flags that make a library of objects, or one object."""
-    if mode == "object":
-        return ["-r", "-nostdlib"]
-    return ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
-
-
-def _libraries(target: _Target) -> list[str]:
-    return [] if target.mode == "object" else ["-lm"]
 
 
 def _write_glue(target: _Target, path: Path) -> None:

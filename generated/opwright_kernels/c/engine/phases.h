@@ -8,8 +8,8 @@
 #ifndef OPWRIGHT_PHASES_H
 #define OPWRIGHT_PHASES_H
 
-#include "lanes.h"
 #include "problem.h"
+#include "widths.h"
 
 typedef struct axis {
     int64_t out, in, taps; // extents

@@ -5,6 +5,18 @@
 // relation: for y and w, t is the one of big; for x, the one of small.
 
 #include "engine.h"
+#include "opwright_numeric.h"
+
+#if defined(OPWRIGHT_BF16)
+#define WIDENED(x) opwright_from_bf16(x)
+#define ROUNDED(x) opwright_to_bf16(x)
+#elif defined(OPWRIGHT_F16)
+#define WIDENED(x) opwright_from_f16(x)
+#define ROUNDED(x) opwright_to_f16(x)
+#else
+#define WIDENED(x) (x)
+#define ROUNDED(x) (x)
+#endif
 
 typedef struct nest {
     opwright_solve solve;
@@ -45,7 +57,7 @@ static float sum(const nest *n, const elem *first, const elem *second, const int
                 const elem *a = first + t0 * n->first_x[0] + t1 * n->first_x[1] + t2 * n->first_x[2];
                 const elem *b = second + r0 * n->second_x[0] + r1 * n->second_x[1] + r2 * n->second_x[2];
                 for (int64_t c = 0; c < n->C; c++)
-                    total += elem_get(a + c * n->first_c) * elem_get(b + c * n->second_c);
+                    total += WIDENED(a[c * n->first_c]) * WIDENED(b[c * n->second_c]);
             }
         }
     }
@@ -59,13 +71,13 @@ static void task(const void *context, int64_t task, int64_t worker) {
     const elem *first = n->first + g * n->first_g + p * n->first_p + q * n->first_q;
     const elem *second = n->second + g * n->second_g + p * n->second_p + q * n->second_q;
     elem *out = n->out + g * n->out_g + p * n->out_p + q * n->out_q;
-    const float bias = n->bias ? elem_get(n->bias + g * n->Q + q) : 0;
+    const float bias = n->bias ? WIDENED(n->bias[g * n->Q + q]) : 0;
     int64_t x[3];
     for (x[0] = 0; x[0] < n->cells[0]; x[0]++)
         for (x[1] = 0; x[1] < n->cells[1]; x[1]++)
             for (x[2] = 0; x[2] < n->cells[2]; x[2]++)
-                elem_put(out + x[0] * n->out_x[0] + x[1] * n->out_x[1] + x[2] * n->out_x[2],
-                         sum(n, first, second, x) + bias);
+                out[x[0] * n->out_x[0] + x[1] * n->out_x[1] + x[2] * n->out_x[2]] =
+                    ROUNDED(sum(n, first, second, x) + bias);
 }
 
 static bool has_none(const int64_t extents[3]) { return extents[0] == 0 || extents[1] == 0 || extents[2] == 0; }

@@ -27,6 +27,7 @@
 // Which terms are added up in which order depends on the problem only; the number of workers decides merely which tiles
 // go together in a task. Chunks have a dw of their own each and are summed in their order.
 #include "engine.h"
+#include "lanes.h"
 #include "weights_tiles.h"
 
 // Bounds, in elements unless said.
