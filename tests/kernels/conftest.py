@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import opwright_kernels
 import pytest
-from opwright_kernels import _isa, _operation, _scratch
+from opwright_kernels import _isa, _operation, _scratch, _specialize
+from support.generated import FULL
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -42,4 +43,16 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     os.environ.pop("OPWRIGHT_ISA")
     if before is not None:
         os.environ["OPWRIGHT_ISA"] = before
+    _operation.forget()
+
+
+@pytest.fixture(scope="module", params=[False, True] if FULL else None, ids=["at-run-time", "constants"] if FULL else None)
+def specialize(isa: str, request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Sizes at run time, and in the full sweep as constants too, with room for as many libraries on each `isa`."""
+    before = dict(_specialize._libraries)
+    _specialize._libraries.clear()
+    opwright_kernels.set_specialize(wanted := getattr(request, "param", False))
+    yield wanted
+    opwright_kernels.set_specialize(False)
+    _specialize._libraries.update(before)
     _operation.forget()

@@ -30,7 +30,7 @@ BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np
 LIBRARY = load(SPEC, ROOT)
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
 
-pytestmark = pytest.mark.usefixtures("isa")
+pytestmark = pytest.mark.usefixtures("isa", "specialize")
 every_op = pytest.mark.parametrize("op", OPERATIONS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 quickly = settings(deadline=None, suppress_health_check=list(HealthCheck))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright_kernels import _isa, _specialize
+from support import rulings
 from support.call import Call
 from support.calls import Rng, random_call
-from support.generated import FULL, rng, run
+from support.generated import FULL, rng, run, same
 from support.rulings import DTYPES, OPERATIONS
 
 LANES = 16 if _isa.usable(_isa.ISAS)[0].name.startswith("avx512") else 8
@@ -97,6 +99,27 @@ def test_random_calls_give_the_same_bits_with_constants(op: str, dtype: str) -> 
         if len(compiled) == most:
             break
     assert compiled
+
+
+def test_random_calls_with_constants_give_what_the_rulings_give(isa: str) -> None:
+    """On every instruction set a library for each text that takes constants, and all drawn calls that it serves.
+
+    With OPWRIGHT_SWEEP=full the whole of test_conformance.py does so.
+    """
+    random, served = rng("constants", isa), 0
+    libraries: dict[str, tuple[str, str]] = {}
+    for _ in range(800):
+        dtype = "bf16" if isa == "avx512_bf16" else str(random.choice(list(DTYPES)))
+        call = random_call(random, dtype=dtype)
+        told = explained(call)
+        if not told.specialized:
+            continue
+        text = re.sub(" (was|is) compiled| by the first call.*", "", told.specialization)
+        library = (text, told.variant.dtype)
+        if libraries.setdefault(re.sub("[0-9]+", "", text), library) == library:
+            assert same(run(call, specialize=True), rulings.compute(call)), (told, call)
+            served += 1
+    assert served == 0 if isa == "portable" else served > len(libraries) >= 4
 
 
 def explained(call: Call) -> Any:
