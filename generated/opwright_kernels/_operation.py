@@ -43,7 +43,7 @@ FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-fno-predictive-commonin
 ENGINE = {
     "common": ("plain.c",),
     "data": ("tiles.c", "channels.c", "columns.c", "solve_data.c"),  # the longest first
-    "weights": ("solve_weights.c", "weights.c"),
+    "weights": ("solve_weights.c", "weights.c", "weights_columns.c"),
     "depthwise": ("depthwise_channels.c", "depthwise_columns.c", "solve_depthwise.c"),
 }
 DEPTHWISE = "depthwise"
