@@ -146,6 +146,30 @@ def test_depthwise_rows_of_many_taps_give_what_the_rulings_give(layout: str, dty
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Rows long enough for lanes of columns: more than a unit has, far apart, and with an Inf beside the padding."""
+    random = rng("few", layout, dtype)
+    for groups, big, small, columns in [(1, 1, 1, 1050), (1, 2, 3, 70), (1, 7, 4, 50), (3, 3, 2, 40), (1, 9, 7, 35)]:
+        kernel, dilation, begin, end = random.integers([[1, 1], [1, 1], [0, 0], [0, 0]], [[4, 8], [3, 4], [3, 5], [3, 5]])
+        stride = random.integers(1, 4, 2) if small < 7 else np.array([2, 1])
+        extent = stride * [random.integers(1, 12), columns] + (kernel - 1) * dilation
+        names = {"strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation}
+        attributes: dict[str, Any] = {name: value.tolist() for name, value in names.items()}
+        attributes |= {"groups": groups, "data_format": layout, "weights_format": "OIX"}
+        channels = groups * big
+        shape = (2, channels, *extent) if layout == "NCX" else (2, *extent, channels)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        weights = random.integers(-2, 3, (groups * small, big, *kernel)).astype(DTYPES[dtype])
+        dst = random.integers(-2, 3, run(Call("Convolution", (src, weights), attributes)).shape).astype(DTYPES[dtype])
+        gradient = Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": list(weights.shape)})
+        check(gradient)
+        for array in (src, dst):
+            array.reshape(-1)[random.integers(array.size)] = np.inf
+            check(gradient)
+
+
+@every_dtype
 def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
     random = rng("beyond", dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])

@@ -47,6 +47,12 @@ void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, co
                             const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
 
+// The same over width lanes, for few channels on both sides.
+bool OPWRIGHT_NAME(weights_columns_fits)(const opwright_problem *problem);
+void OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
+                                    const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *problem, int64_t workers);
+
 // Takes axis `to` for `from`: all that a problem says of it.
 INLINE void move_axis(const opwright_problem *old, int from, opwright_problem *p, int to) {
     p->small[to] = old->small[from], p->big[to] = old->big[from], p->taps[to] = old->taps[from];
