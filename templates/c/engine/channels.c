@@ -4,11 +4,12 @@
 // the phases of phases.h. A task is a block of output rows and columns of one image and group, in steps of some rows. A
 // step's rows of input are copied to scratch, but for those that the step before has left there, as
 // `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
-// Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are
-// left out of the runs, so padding there costs nothing. Interleaved rows, which lie across those of memory because
-// memory's are short and without taps, are copied and finished all together, as the lines that memory has. Zeros beside
-// a row's ends are multiplied; where that gives NaN
-// (an Inf or NaN among the weights) the pixel is done again from its own taps alone.
+// Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are left out of the runs, so
+// padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
+// weights) the pixel is done again from its own taps alone.
+//
+// Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
+// all together, as the lines that memory has.
 //
 // Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
 // in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
@@ -202,8 +203,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 
     p->rows_bytes = p->copied ? rounded(d->taps * p->slots * row_units(p) * 4) : 0;
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
-    p->buffer_bytes = p->direct ? 0 : rounded(least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : 1) * p->wide *
-                                              LANES * 4);
+    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : 1); // at once
+    p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
     p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
@@ -629,7 +630,7 @@ typedef struct stretch {
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
     const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
-    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
+    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = tiles > 0 ? count % tiles : 0;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = count / tiles + (t < longer);
         o.scalars = unit_at(s->base, q * s->step);
@@ -710,8 +711,15 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
         }
         return;
     }
+    // Outputs all of whose taps lie beyond the row's ends have no terms.
+    const int64_t before = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
+    const int64_t met = least(q1, most(q0, before > 0 ? ceil_div(before, w->in_step) : 0));
+    const int64_t past = most(met, least(q1, last < 0 ? 0 : last / w->in_step + 1));
+    o.run_count = 0;
+    tiles_of(o, &s, q0, met);
+    tiles_of(o, &s, past, q1);
     o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
-    tiles_of(o, &s, q0, q1);
+    tiles_of(o, &s, met, past);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
     const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
