@@ -170,6 +170,27 @@ def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(la
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Rows of less than a vector, which are interleaved in scratch where the layout has them last."""
+    random = rng("narrow", layout, dtype)
+    for big, small, width, depth in [(20, 35, 5, 1), (33, 16, 2, 1), (17, 40, 3, 2), (64, 18, 7, 1)]:
+        kernel, stride, begin, end = (int(random.integers(*ends)) for ends in [(2, 6), (1, 4), (0, 3), (0, 3)])
+        extent = (depth, stride * int(random.integers(20, 60)) + kernel, width)
+        attributes = PLAIN | {"strides": [1, stride, 1], "pads_begin": [0, begin, 0], "pads_end": [0, end, 0]}
+        attributes |= {"dilations": [1, 1, 1], "data_format": layout, "weights_format": "OIX"}
+        shape = (2, big, *extent) if layout == "NCX" else (2, *extent, big)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        weights = random.integers(-2, 3, (small, big, 1, kernel, 1)).astype(DTYPES[dtype])
+        weights[small // 2, 0, 0, 0, 0] = np.inf
+        forward = Call("Convolution", (src, weights), attributes)
+        check(forward)
+        finite = Call("Convolution", (src, np.nan_to_num(weights, posinf=0)), attributes)
+        dst = random.integers(-2, 3, run(finite).shape).astype(DTYPES[dtype])
+        check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}))
+
+
+@every_dtype
 def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
     random = rng("beyond", dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])

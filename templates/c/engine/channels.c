@@ -4,9 +4,12 @@
 // the phases of phases.h. A task is a block of output rows and columns of one image and group, in steps of some rows. A
 // step's rows of input are copied to scratch, but for those that the step before has left there, as
 // `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
-// Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are
-// left out of the runs, so padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN
-// (an Inf or NaN among the weights) the pixel is done again from its own taps alone.
+// Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are left out of the runs, so
+// padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
+// weights) the pixel is done again from its own taps alone.
+//
+// Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
+// all together, as the lines that memory has.
 //
 // Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
 // in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
@@ -48,6 +51,7 @@ typedef struct plan {
     bool inside;           // but not by blocks that meet no padding
     bool own;              // a task packs its own weights
     bool in_place;         // weights are read where they are
+    bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles write to the output
     bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
@@ -114,7 +118,8 @@ static void shape_blocks(plan *p) {
     const int64_t column_reach = high - low;
 
     int64_t slots;
-    p->columns = least(width, p->direct ? width : most(1, BUFFER_COLUMNS / w->out_step));
+    const int64_t together = p->interleaved ? height : 1;
+    p->columns = least(width, p->direct ? width : most(1, BUFFER_COLUMNS / (w->out_step * together)));
     for (;; p->columns = ceil_div(p->columns, 2)) {
         p->column_blocks = ceil_div(width, p->columns);
         if (p->column_blocks > 1)
@@ -122,14 +127,16 @@ static void shape_blocks(plan *p) {
         p->column_blocks = ceil_div(width, p->columns);
         p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
         slots = ROWS_BYTES / most(1, d->taps * row_units(p) * 4);
-        const bool fits = ceil_div(row_reach, row_divisor(h, 1)) <= slots;
-        const bool enough = !few_weights || height * planes * p->column_blocks >= FEWEST_BLOCKS;
+        const bool fits = together * ceil_div(row_reach, row_divisor(h, 1)) <= slots;
+        const bool enough = !few_weights || height / together * planes * p->column_blocks >= FEWEST_BLOCKS;
         if (p->columns <= 2 * tile || (fits && enough))
             break;
     }
     p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / h->in_step;
     const int64_t fewest = few_weights ? least(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
     p->rows = ceil_div(height, most(fewest, ceil_div(height, p->rows)));
+    if (p->interleaved)
+        p->rows = height;
     if (p->together > 1) {
         const int64_t in_row = p->slot_columns * s->problem->G * s->reduced, out_row = p->columns * s->problem->G * s->lanes;
         while (p->rows > 1 && (((p->rows - 1) * h->in_step + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
@@ -178,6 +185,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     if (p->copied && p->together == 1 && !p->line && p->pixel * w->in_step * 4 % 2048 == 0)
         p->pixel += 16;
     p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
+    p->interleaved = s->in_c != 1 && s->out_c != 1 && p->together == 1 && h->taps == 1 && h->in == h->out &&
+                     h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
+                     s->out_x[1] == 1 && s->in_x[2] == h->in && s->out_x[2] == h->out;
     p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
     shape_blocks(p);
 
@@ -193,7 +203,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 
     p->rows_bytes = p->copied ? rounded(d->taps * p->slots * row_units(p) * 4) : 0;
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
-    p->buffer_bytes = p->direct ? 0 : rounded(least(w->out, p->columns * w->out_step) * p->wide * LANES * 4);
+    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : 1); // at once
+    p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
     p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
@@ -280,6 +291,36 @@ static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t coun
     return uvec_any(found);
 }
 #endif
+
+// The same for `rows` rows whose pixels lie in turns: where a row begins is `row_step` further than the one before.
+static void copy_interleaved(const solve *s, const elem *plane, int64_t low, int64_t count, unit *to, int64_t pixel,
+                             int64_t rows, int64_t row_step) {
+    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    for (int64_t row = 0; row < rows; row++) {
+        memset(to + row * row_step, 0, (size_t)(first * pixel) * sizeof *to);
+        memset(to + row * row_step + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
+    }
+    const int64_t pixels = (last - first) * rows;
+    for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
+        const int64_t channels = least(LANES, ceil_div(s->reduced - c, UNIT_CHANNELS));
+        const elem *from = plane + (low + first) * rows + c * s->in_c;
+        int64_t row = 0, column = first;
+        for (int64_t x = 0; x < pixels; x += LANES) {
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = i < channels ? unit_line(from + i * UNIT_CHANNELS * s->in_c + x, s->in_c,
+                                                s->reduced - c - i * UNIT_CHANNELS, 1, pixels - x)
+                                    : (vec){0};
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                if (i < pixels - x)
+                    units_store_part(to + row * row_step + column * pixel + c / UNIT_CHANNELS, v[i], channels);
+                if (++row == rows)
+                    row = 0, column++;
+            }
+        }
+    }
+}
 
 // The same for groups that share a vector, `groups` of them: a vector for each unit of channels, its lanes those of the
 // lane's group.
@@ -520,6 +561,11 @@ static void place_input(block *b, bool first, bool copy) {
     const int64_t next = (h->in == 1 ? p->columns * w->in_step * s->in_x[2] : b->row_divisor * s->in_x[1]) * (int64_t)sizeof(elem);
     for (int64_t t = b->depth_first; copy && t < b->depth_last; t++) {
         const elem *plane = image + (plane0 + t * d->offset_step) * s->in_x[0];
+        if (p->interleaved) {
+            copy_interleaved(s, plane, b->low_column, high_column - b->low_column, b->rows + t * b->plane_step, p->pixel,
+                             h->in, b->row_step);
+            continue;
+        }
         for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
             if ((row - b->low_row) % b->row_divisor != 0)
                 continue;
@@ -584,7 +630,7 @@ typedef struct stretch {
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
     const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
-    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
+    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = tiles > 0 ? count % tiles : 0;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = count / tiles + (t < longer);
         o.scalars = unit_at(s->base, q * s->step);
@@ -665,8 +711,15 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
         }
         return;
     }
+    // Outputs all of whose taps lie beyond the row's ends have no terms.
+    const int64_t before = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
+    const int64_t met = least(q1, most(q0, before > 0 ? ceil_div(before, w->in_step) : 0));
+    const int64_t past = most(met, least(q1, last < 0 ? 0 : last / w->in_step + 1));
+    o.run_count = 0;
+    tiles_of(o, &s, q0, met);
+    tiles_of(o, &s, past, q1);
     o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
-    tiles_of(o, &s, q0, q1);
+    tiles_of(o, &s, met, past);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
     const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
@@ -708,6 +761,25 @@ static void finish_row(const block *b, elem *out, int64_t columns, int64_t lanes
         }
 }
 
+// All rows of the buffer, `[row][column][lane]`, whose pixels the output has in turns.
+static void finish_interleaved(const block *b, elem *out, int64_t columns, int64_t lanes, int64_t width) {
+    const solve *s = &b->c->p.s;
+    const int64_t pitch = width * LANES, rows = s->axes[1].out, pixels = columns * rows;
+    for (int64_t l = 0; l < lanes; l += LANES)
+        for (int64_t x = 0, row = 0, column = 0; x < pixels; x += LANES) {
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                v[i] = i < pixels - x ? vec_load(b->buffer + (row * columns + column) * pitch + l) : (vec){0};
+                if (++row == rows)
+                    row = 0, column++;
+            }
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < lanes - l)
+                    store_line(out + (l + i) * s->out_c + x, 1, v[i], pixels - x);
+        }
+}
+
 static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const call *c = b->c;
     const plan *p = &c->p;
@@ -725,15 +797,18 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
             // What is finished later stands in the buffer from its first column on.
-            void *to = p->direct ? (void *)out : b->buffer - column_first * width * LANES;
+            const int64_t before = p->interleaved ? q * (column_last - column_first) : 0;
+            void *to = p->direct ? (void *)out : b->buffer + (before - column_first) * width * LANES;
             const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
             for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
                 row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out);
             }
-            if (!p->direct)
+            if (!p->direct && !p->interleaved)
                 finish_row(b, out + column_first * s->out_x[2], column_last - column_first, lanes, width);
         }
+    if (p->interleaved)
+        finish_interleaved(b, image + column_first * s->out_x[2], column_last - column_first, lanes, width);
 }
 
 static block block_of(const call *c, int64_t worker) {

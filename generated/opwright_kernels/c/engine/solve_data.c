@@ -27,12 +27,13 @@ static int64_t fold(opwright_problem *p, bool backward) {
     return columns;
 }
 
-// Rows shorter than a vector make short tiles. Where columns have no taps, and channels lie last so that it costs no
-// transposition, columns are the rows.
+// Rows shorter than a vector make short tiles. Where columns have no taps, columns are the rows.
 static opwright_problem upright(const opwright_problem *problem) {
     opwright_problem p = tamed(problem);
     const bool free = p.taps[2] == 1 && p.stride[2] == 1 && p.pad[2] == 0 && p.small[2] == p.big[2];
-    if (free && p.big_c == 1 && p.small_c == 1 && p.taps[1] > 1 && p.small[2] < LANES && p.small[1] > p.small[2]) {
+    const bool last = p.big_c == 1 && p.small_c == 1;
+    const bool whole = p.small_x[1] == p.small[2] && p.big_x[1] == p.big[2] && p.small_x[2] == 1 && p.big_x[2] == 1;
+    if (free && (last || (whole && p.A >= LANES && p.B >= LANES)) && p.taps[1] > 1 && p.small[2] < LANES && p.small[1] > p.small[2]) {
         const opwright_problem old = p;
         move_axis(&old, 1, &p, 2);
         move_axis(&old, 2, &p, 1);
