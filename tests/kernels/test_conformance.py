@@ -191,16 +191,19 @@ def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layou
 
 
 @every_dtype
-def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
-    random = rng("beyond", dtype)
+@pytest.mark.parametrize("taps", [1, 3])
+def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtype: str) -> None:
+    random = rng("beyond", taps, dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])
-    weights = random.integers(-2, 3, (64, 2, 1)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (64, 2, taps)).astype(DTYPES[dtype])
     bias = random.integers(-2, 3, 64).astype(DTYPES[dtype])
-    attributes = PLAIN | {"data_format": "NXC", "weights_format": "OIX"}
+    attributes = PLAIN | {"data_format": "NXC", "weights_format": "OIX", "pads_begin": [taps // 2], "pads_end": [taps // 2]}
     call = Call("Convolution", (src, weights, bias), attributes)
     answer = run(call)
     assert same(answer, rulings.compute(call)), describe(call)
     assert answer.nbytes < 4 * 2**20 or answer.ctypes.data % 64 == 0  # or else it is not stored past them
+    weights[5, 1, 0] = np.inf
+    check(call)
 
 
 @every_op

@@ -34,6 +34,7 @@ enum {
     NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     STREAMED_BYTES = 4 << 20, // of an output from which on it is stored past the caches
+    SEARCHED_BYTES = 256 << 10, // of packed weights that are searched for Inf and NaN for that
     AHEAD = 4,              // lines of weights that are asked for before they are packed
     FAR_AHEAD = 16,         // the same where they lie across the panels
 };
@@ -53,6 +54,7 @@ typedef struct plan {
     bool in_place;         // weights are read where they are
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles write to the output
+    bool padded;           // rows have zeros beside them
     bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
@@ -194,8 +196,12 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
     p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
     // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
-    // read again.
-    p->streamed = sizeof(elem) == sizeof(float) && p->direct && !padded && p->together == 1 && s->out_n % LANES == 0 &&
+    // read again, unless all weights are finite.
+    const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
+    const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
+                       (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
+    p->padded = padded;
+    p->streamed = lines && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
                   s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
                   problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
@@ -209,6 +215,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
+    p->streamed = p->streamed && (!padded || p->weights_bytes <= SEARCHED_BYTES);
 }
 
 // From one of a tile's pixels to the next, in bytes.
@@ -226,8 +233,20 @@ typedef struct call {
     float *biases;
     int64_t *positions;
     char *workers;
+    bool finite; // all weights are known to be
     bool streamed;
 } call;
+
+// Lanes that hold an Inf or NaN, of which either element of a pair may be one.
+INLINE uvec not_finite(const void *units) {
+    uvec bits;
+    memcpy(&bits, units, sizeof bits);
+    uvec found = (uvec)((bits & 0x7f800000) == 0x7f800000);
+#if OPWRIGHT_PAIRS
+    found |= (uvec)((bits & 0x7f80) == 0x7f80);
+#endif
+    return found;
+}
 
 // Input.
 
@@ -283,9 +302,7 @@ static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t coun
         __builtin_prefetch((const void *)((uintptr_t)(row + i) + (uintptr_t)next), 0, 2);
         const vec v = channel_units(row + i, elements - i);
         memcpy(begin + i, &v, sizeof v);
-        uvec bits;
-        memcpy(&bits, &v, sizeof bits);
-        found |= (uvec)((bits & 0x7f80) == 0x7f80) | (uvec)((bits & 0x7f800000) == 0x7f800000);
+        found |= not_finite(&v);
     }
     memset(begin + elements, 0, (size_t)((char *)end - (char *)(begin + elements)));
     return uvec_any(found);
@@ -491,6 +508,13 @@ static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
         return;
     }
     pack_weights(p, c->positions, from, least(width, s->lanes - first), to, width);
+}
+
+static bool all_finite(const unit *packed, int64_t count) {
+    uvec found = {0};
+    for (int64_t i = 0; i + LANES <= count; i += LANES)
+        found |= not_finite(packed + i);
+    return !uvec_any(found);
 }
 
 static void pack_task(const void *context, int64_t task, int64_t worker) {
@@ -730,6 +754,8 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
         again_where_nan(b, o, &s, rows, row_q, columns, q0, q1);
         return;
     }
+    if (b->c->finite)
+        return;
     again_where_nan(b, o, &s, rows, row_q, columns, q0, least(q1, inside));
     again_where_nan(b, o, &s, rows, row_q, columns, most(q0, outside), q1);
 }
@@ -935,6 +961,10 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
         return;
     }
     opwright_run(team, pack_task, &c, p->groups * p->panels);
+    if (c.streamed && p->padded) {
+        c.finite = all_finite(c.packed, p->weights_bytes / (int64_t)sizeof *c.packed);
+        c.streamed = c.finite;
+    }
     opwright_run(team, shared_task, &c,
                  own.N * p->groups * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->groups_of_panels);
 }

@@ -183,15 +183,20 @@ INLINE void elem_put(elem *p, float x) { *p = x; }
 #endif
 
 // Stores past the caches what is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
-#if defined(__AVX512F__)
-INLINE void vec_stream(float *p, vec v) { _mm512_stream_ps(p, (__m512)v); }
-INLINE void stream_end(void) { _mm_sfence(); }
-#elif defined(__AVX2__)
-INLINE void vec_stream(float *p, vec v) { _mm256_stream_ps(p, (__m256)v); }
-INLINE void stream_end(void) { _mm_sfence(); }
-#else
-INLINE void vec_stream(float *p, vec v) { vec_store(p, v); }
+#if LANES < 8
+INLINE void elem_stream(elem *p, vec v) { elem_store(p, v); }
 INLINE void stream_end(void) {}
+#else
+INLINE void stream_end(void) { _mm_sfence(); }
+#if LANES == 16 && defined(OPWRIGHT_F32)
+INLINE void elem_stream(elem *p, vec v) { _mm512_stream_ps(p, (__m512)v); }
+#elif LANES == 16
+INLINE void elem_stream(elem *p, vec v) { _mm256_stream_si256((__m256i *)(void *)p, (__m256i)narrow(v)); }
+#elif defined(OPWRIGHT_F32)
+INLINE void elem_stream(elem *p, vec v) { _mm256_stream_ps(p, (__m256)v); }
+#else
+INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p, (__m128i)narrow(v)); }
+#endif
 #endif
 
 // Which of LANES neighbouring elements a tensor has: lanes [first, end). The others are 0, and not read. Such a load is
