@@ -119,6 +119,33 @@ def test_products_of_few_columns_give_what_the_rulings_give(layout: str, dtype: 
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_depthwise_rows_of_many_taps_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Odd and even rows of taps, strides and dilations, some with Inf or NaN among the numbers."""
+    random = rng("depthwise", layout, dtype)
+    for number, kernel in enumerate([(5, 5), (7, 7), (9, 7), (8, 8), (5, 13), (3, 22)]):
+        stride, dilation = (1, 1) if number < 3 else (int(n) for n in random.integers(1, 3, 2))
+        channels, *extents = (int(n) for n in random.integers([8, 3, 3], [20, 18, 18]))
+        pads = [[int(random.integers(k // 2, k)) * dilation for k in kernel] for _ in range(2)]
+        attributes = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads_begin": pads[0], "pads_end": pads[1]}
+        attributes |= {"groups": channels, "data_format": layout, "weights_format": "OIX"}
+        shape = (2, channels, *extents) if layout == "NCX" else (2, *extents, channels)
+
+        def tensor(shape: tuple[int, ...], special: bool) -> np.ndarray:
+            values = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+            if special:
+                values.reshape(-1)[random.integers(values.size, size=2)] = [np.inf, np.nan]
+            return values
+
+        src, weights = tensor(shape, number % 3 == 1), tensor((channels, 1, *kernel), number % 3 == 2)
+        forward = Call("Convolution", (src, weights), attributes)
+        check(forward)
+        dst = tensor(run(forward).shape, number % 3 == 1)
+        check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}))
+        check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": list(weights.shape)}))
+
+
+@every_dtype
 def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
     random = rng("beyond", dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])

@@ -20,6 +20,7 @@ PROBLEMS: dict[str, tuple[int, int, tuple[int, int], str]] = {
     "one vector of output channels": (LANES, 1, (3, 3), "NXC"),
     "depthwise, channels last": (19, 19, (4, 4), "NXC"),
     "depthwise, channels first": (5, 5, (4, 4), "NCX"),
+    "depthwise of many taps, channels last": (19, 19, (9, 9), "NXC"),
 }
 SOLVES = {"y": "convolution", "x": "convolution_backward_data", "w": "convolution_backward_weights"}
 
@@ -38,7 +39,7 @@ def _own_libraries() -> Iterator[None]:
 def arguments(random: Rng, solve: str, dtype: str, problem: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The inputs and attributes of a call with random batch, extents and pads, and Inf among its data now and then."""
     channels, groups, kernel, layout = PROBLEMS[problem]
-    batch, *extents = (int(n) for n in random.integers([1, 4, 4], [4, 80, 80]))
+    batch, *extents = (int(n) for n in random.integers([1, *kernel], [4, 80, 80]))
     pads = [[int(n) for n in random.integers(0, kernel)] for _ in range(2)]
     shapes = {
         "big": (batch, channels, *extents),
