@@ -38,6 +38,7 @@ enum { MAX_TAPS = 7, MAX_ROWS = 5 };
 
 enum {
     TASK_BLOCKS = 64,     // of channels, of a task, at the most
+    LINE = 64 / sizeof(elem), // of the caches, in elements
     UNIT_TAPS = 5,        // of rows that are worth a copy of units
     MANY_TAPS = 60,       // of kernels that are worth a copy of channels last too
 };
@@ -301,7 +302,7 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
                             t.in = in + g, t.out = line + o * s->out_x[2] + g;
                             t.w = packed + g * K[0] * K[1] * K[2];
                             t.bias = bias ? lanes_load(bias + g, true, t.lanes) : (vec){0};
-                            if (far)
+                            if (far && g % LINE == 0)
                                 prefetch_next(&t, h + 3 * rows.step < end);
                             (padded || (inner && t.lanes == LANES) ? kind->inner : kind->edge)(&t);
                         }
