@@ -9,6 +9,7 @@
 // A zero times Inf or NaN must not appear: a unit whose sums hold a NaN is solved again, without the zeros. Sums are
 // those of chunks of units, which the problem alone decides, added up in their order.
 #include "engine.h"
+#include "lanes.h"
 
 enum {
     FEW = OPWRIGHT_PAIRS ? LANES / 4 : LANES / 2, // channels: lanes of channels would be half empty, or pairs as fast

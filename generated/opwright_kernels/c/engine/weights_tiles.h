@@ -40,6 +40,13 @@ static const int64_t most_rows[] = {0, 8, 8, 4, 4};
 #define MOST_MERGED 8
 #endif
 
+// The usual ones of up to 16 rows that meet pixels far apart.
+#if LANES == 16
+#define FAR_TILES(T) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4) T(4, 2) T(5, 2) T(7, 2) T(8, 2) T(9, 2) T(10, 2) T(12, 2)
+#else
+#define FAR_TILES(T) T(1, 4) T(2, 4) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
+#endif
+
 // Where bf16 is multiplied in pairs, for the rare block that cannot be: padding beside Inf or NaN.
 #define FEW_TILES(T) T(1, 1) T(1, 2) T(1, 3) T(1, 4)
 
