@@ -170,7 +170,6 @@ def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(la
 
 
 @every_dtype
-<<<<<<< HEAD
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of less than a vector, which are interleaved in scratch where the layout has them last."""
@@ -192,10 +191,6 @@ def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layou
 
 
 @every_dtype
-@pytest.mark.parametrize("taps", [1, 3])
-def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtype: str) -> None:
-    random = rng("beyond", taps, dtype)
-=======
 @pytest.mark.parametrize(("kernel", "small"), [(3, 96), (5, 80), (10, 96), (16, 160)])
 def test_the_weights_of_one_channel_and_many_give_what_the_rulings_give(kernel: int, small: int, dtype: str) -> None:
     """Without padding, and with channels last, whose gradient is used where it is."""
@@ -207,9 +202,9 @@ def test_the_weights_of_one_channel_and_many_give_what_the_rulings_give(kernel: 
 
 
 @every_dtype
-def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
-    random = rng("beyond", dtype)
->>>>>>> 36909e1 (Gradients that stay where they are are fetched ahead: weights of one channel and many 1.4 times as fast)
+@pytest.mark.parametrize("taps", [1, 3])
+def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtype: str) -> None:
+    random = rng("beyond", taps, dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])
     weights = random.integers(-2, 3, (64, 2, taps)).astype(DTYPES[dtype])
     bias = random.integers(-2, 3, 64).astype(DTYPES[dtype])
