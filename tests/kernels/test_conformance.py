@@ -29,6 +29,7 @@ from support.rulings import DTYPES, OPERATIONS
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
 LIBRARY = load(SPEC, ROOT)
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+PLAIN_2D = {name: value * 2 for name, value in PLAIN.items()}
 
 pytestmark = pytest.mark.usefixtures("isa")
 every_op = pytest.mark.parametrize("op", OPERATIONS)
@@ -119,16 +120,30 @@ def test_products_of_few_columns_give_what_the_rulings_give(layout: str, dtype: 
 
 
 @every_dtype
-def test_an_output_beyond_the_caches_gives_what_the_rulings_give(dtype: str) -> None:
-    random = rng("beyond", dtype)
+@pytest.mark.parametrize("pad", [0, 1])
+def test_an_output_beyond_the_caches_gives_what_the_rulings_give(pad: int, dtype: str) -> None:
+    """With padding, an infinite weight beyond the ends of a row makes its outer cells be computed again."""
+    random = rng("beyond", pad, dtype)
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])
-    weights = random.integers(-2, 3, (64, 2, 1)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (64, 2, 1 + 2 * pad)).astype(DTYPES[dtype])
+    if pad:
+        weights[5, 1, 0] = weights[40, 0, 2] = np.inf
     bias = random.integers(-2, 3, 64).astype(DTYPES[dtype])
-    attributes = PLAIN | {"data_format": "NXC", "weights_format": "OIX"}
+    attributes = PLAIN | {"pads_begin": [pad], "pads_end": [pad], "data_format": "NXC", "weights_format": "OIX"}
     call = Call("Convolution", (src, weights, bias), attributes)
     answer = run(call)
     assert same(answer, rulings.compute(call)), describe(call)
     assert answer.nbytes < 4 * 2**20 or answer.ctypes.data % 64 == 0  # or else it is not stored past them
+
+
+@every_dtype
+@pytest.mark.parametrize("channels", [112, 176, 192, 208])
+def test_narrow_rows_of_many_channels_give_what_the_rulings_give(channels: int, dtype: str) -> None:
+    """Panels are wider there, and the last one is narrower by any number of vectors."""
+    random = rng("narrow", channels, dtype)
+    src = random.integers(-2, 3, (2, 3, 3, 5)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (channels, 5, 1, 2)).astype(DTYPES[dtype])
+    check(Call("Convolution", (src, weights), {"data_format": "NXC", "weights_format": "OIX"} | PLAIN_2D))
 
 
 @every_op

@@ -211,15 +211,31 @@ INLINE float elem_get(const elem *p) { return *p; }
 INLINE void elem_put(elem *p, float x) { *p = x; }
 #endif
 
-// Stores past the caches what is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
-#if defined(__AVX512F__)
-INLINE void vec_stream(float *p, vec v) { _mm512_stream_ps(p, (__m512)v); }
-INLINE void stream_end(void) { _mm_sfence(); }
+// Stores past the caches what is too large to stay there: the elements of so many vectors, whose place is aligned to
+// what they fill. stream_end() comes last.
+#define STREAM_VECTORS ((int)(sizeof(float) / sizeof(elem)))
+#if defined(__AVX512F__) && defined(OPWRIGHT_F32)
+INLINE void elems_stream(elem *p, const vec *v) { _mm512_stream_ps(p, (__m512)v[0]); }
+#elif defined(__AVX512F__)
+INLINE void elems_stream(elem *p, const vec *v) {
+    const __m512i low = _mm512_castsi256_si512((__m256i)narrow(v[0]));
+    _mm512_stream_si512((void *)p, _mm512_inserti64x4(low, (__m256i)narrow(v[1]), 1));
+}
+#elif defined(__AVX2__) && defined(OPWRIGHT_F32)
+INLINE void elems_stream(elem *p, const vec *v) { _mm256_stream_ps(p, (__m256)v[0]); }
 #elif defined(__AVX2__)
-INLINE void vec_stream(float *p, vec v) { _mm256_stream_ps(p, (__m256)v); }
+INLINE void elems_stream(elem *p, const vec *v) {
+    _mm256_stream_si256((void *)p, _mm256_set_m128i((__m128i)narrow(v[1]), (__m128i)narrow(v[0])));
+}
+#else
+INLINE void elems_stream(elem *p, const vec *v) {
+    for (int i = 0; i < STREAM_VECTORS; i++)
+        elem_store(p + i * LANES, v[i]);
+}
+#endif
+#if defined(__AVX2__)
 INLINE void stream_end(void) { _mm_sfence(); }
 #else
-INLINE void vec_stream(float *p, vec v) { vec_store(p, v); }
 INLINE void stream_end(void) {}
 #endif
 

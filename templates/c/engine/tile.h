@@ -43,7 +43,7 @@ typedef struct operands {
     int64_t out_row;     // from the vectors of one of the MR to the next
     const float *bias;
     int64_t bias_row, bias_vector;
-    bool streamed;       // to floats that are not read again
+    bool streamed;       // past the caches, as elements
 } operands;
 
 INLINE const unit *unit_at(const unit *p, int64_t bytes) { return (const unit *)(const void *)((const char *)p + bytes); }
@@ -94,9 +94,9 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
             sum[m][b] += vec_load(o->bias + m * o->bias_row + b * o->bias_vector);                                     \
         }                                                                                                              \
-        if (o->streamed)                                                                                               \
-            UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                vec_stream((float *)o->out + m * out_row + b * LANES, sum[m][b]);                                      \
+        if (NB % STREAM_VECTORS == 0 && o->streamed)                                                                   \
+            UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b += STREAM_VECTORS)                    \
+                elems_stream((elem *)o->out + m * out_row + b * LANES, &sum[m][b]);                                    \
         else if (sizeof(elem) != sizeof(float) && o->elements)                                                         \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
                 elem_store((elem *)o->out + m * out_row + b * LANES, sum[m][b]);                                       \

@@ -31,6 +31,7 @@ enum {
     NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     STREAMED_BYTES = 4 << 20, // of an output from which on it is stored past the caches
+    LINE_BYTES = 64,        // of the caches, which are passed by whole ones
     AHEAD = 4,              // lines of weights that are asked for before they are packed
     FAR_AHEAD = 16,         // the same where they lie across the panels
 };
@@ -158,7 +159,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->vectors = ceil_div(p->lanes, LANES);
 
     const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
-    p->wide = row_count <= 3 && p->vectors >= 4 ? 4 : p->vectors >= 2 ? 2 : 1;
+    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    // Three vectors of four would be written beyond the pixel.
+    const bool four = row_count <= 3 && p->vectors >= 4 && !(p->direct && p->vectors % 4 == 3);
+    p->wide = four ? 4 : p->vectors >= 2 ? 2 : 1;
     p->panels = ceil_div(p->vectors, p->wide);
     const int64_t taps = d->taps * h->taps * w->taps;
     // Phases of a row would have to begin with whole pairs.
@@ -178,15 +182,14 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     if (p->copied && p->together == 1 && !p->line && p->pixel * w->in_step * 4 % 2048 == 0)
         p->pixel += 16;
     p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
-    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
     shape_blocks(p);
 
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
     p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
-    // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
-    // read again.
-    p->streamed = sizeof(elem) == sizeof(float) && p->direct && !padded && p->together == 1 && s->out_n % LANES == 0 &&
-                  s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
+    // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30.
+    const int64_t line = LINE_BYTES / (int64_t)sizeof(elem);
+    p->streamed = p->direct && p->together == 1 && p->wide * LANES % line == 0 && p->lanes % line == 0 &&
+                  s->out_n % line == 0 && s->out_x[0] % line == 0 && s->out_x[1] % line == 0 && s->out_x[2] % line == 0 &&
                   problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
@@ -579,16 +582,19 @@ typedef struct stretch {
     void *out;        // of q = 0
     int64_t width;
     bool together;    // groups share a vector
+    int64_t inside, outside; // outputs that are not read again: the others are not streamed
 } stretch;
 
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
     const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
     const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = count % tiles;
+    const bool streamed = o.streamed;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = count / tiles + (t < longer);
         o.scalars = unit_at(s->base, q * s->step);
         o.out = out_at(&o, s->out, q * o.out_row);
+        o.streamed = streamed && q >= s->inside && q + rows <= s->outside;
         (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
         q += rows;
     }
@@ -649,7 +655,12 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     o.runs = b->runs;
     o.scalar_row = scalar_row(p);
     o.out_row = w->out_step * pixel_out;
-    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1};
+    // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
+    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
+    const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
+    const int64_t outside = columns->taps == 0 ? q1 : most(inside, room < 0 ? 0 : room / w->in_step + 1);
+    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width,
+                       p->together > 1, inside, outside};
     if (w->offset_step >= CLIPPED * w->in_step) {
         // Far dilated: neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
@@ -667,10 +678,6 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     }
     o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
     tiles_of(o, &s, q0, q1);
-    // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
-    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
-    const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
-    const int64_t outside = most(inside, room < 0 ? 0 : room / w->in_step + 1);
     if (columns->taps == 0)
         return;
     if (b->wild) { // they are looked for in lines only
@@ -845,7 +852,7 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
     c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
     c.workers = (char *)c.packed + p->weights_bytes;
-    c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
+    c.streamed = p->streamed && (uintptr_t)out % LINE_BYTES == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
     const int64_t padded = p->panels * p->wide * LANES;
