@@ -29,6 +29,7 @@ from support.rulings import DTYPES, OPERATIONS
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
 LIBRARY = load(SPEC, ROOT)
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+PLAIN_2D = {name: value * 2 for name, value in PLAIN.items()}
 
 pytestmark = pytest.mark.usefixtures("isa", "specialize")
 every_op = pytest.mark.parametrize("op", OPERATIONS)
@@ -215,6 +216,16 @@ def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtyp
     assert answer.nbytes < 4 * 2**20 or answer.ctypes.data % 64 == 0  # or else it is not stored past them
     weights[5, 1, 0] = np.inf
     check(call)
+
+
+@every_dtype
+@pytest.mark.parametrize("channels", [112, 176, 192, 208])
+def test_narrow_rows_of_many_channels_give_what_the_rulings_give(channels: int, dtype: str) -> None:
+    """Panels are wider there, and the last one is narrower by any number of vectors."""
+    random = rng("narrow", channels, dtype)
+    src = random.integers(-2, 3, (2, 3, 3, 5)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (channels, 5, 1, 2)).astype(DTYPES[dtype])
+    check(Call("Convolution", (src, weights), {"data_format": "NXC", "weights_format": "OIX"} | PLAIN_2D))
 
 
 @every_op

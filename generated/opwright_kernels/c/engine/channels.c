@@ -167,7 +167,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->vectors = ceil_div(p->lanes, LANES);
 
     const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
-    p->wide = row_count <= 3 && p->vectors >= 4 ? 4 : p->vectors >= 2 ? 2 : 1;
+    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    // Three vectors of a panel of four would be written beyond the pixel.
+    const bool four = row_count <= 3 && p->vectors >= 4 && !(p->direct && p->vectors % 4 == 3);
+    p->wide = four ? 4 : p->vectors >= 2 ? 2 : 1;
     p->panels = ceil_div(p->vectors, p->wide);
     const int64_t taps = d->taps * h->taps * w->taps;
     // Phases of a row would have to begin with whole pairs.
@@ -190,7 +193,6 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->interleaved = s->in_c != 1 && s->out_c != 1 && p->together == 1 && h->taps == 1 && h->in == h->out &&
                      h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
                      s->out_x[1] == 1 && s->in_x[2] == h->in && s->out_x[2] == h->out;
-    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
     shape_blocks(p);
 
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;

@@ -184,6 +184,13 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
             }
             continue;
         }
+        for (int64_t row = 0; row < rows && s->w_reduced == 1 && step == 1; row++)
+            for (int64_t i = 0; i < p->channels; i += LANES)
+                units_store_part(to + row * p->weights_pitch + begin + i,
+                                 channel_units(tap + row * s->w_lane + i * UNIT_CHANNELS, s->reduced - i * UNIT_CHANNELS),
+                                 least(LANES, p->channels - i));
+        if (s->w_reduced == 1 && step == 1)
+            continue;
         for (int64_t row = 0; row < rows; row++)
             for (int64_t i = 0; i < p->channels; i++) {
                 const elem *at = tap + row * s->w_lane + i * UNIT_CHANNELS * s->w_reduced;
@@ -248,6 +255,17 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
     const plan *p = &b->c->p;
     const solve *s = &p->s;
     const int64_t step = s->axes[2].in_step, extent = s->axes[2].in;
+    if (step == 1 && s->in_x[2] == 1) {
+        const int64_t first = least(most(0, -low), count), last = most(first, least(count, extent - low));
+        memset(to, 0, (size_t)first * sizeof *to);
+        memset(to + last, 0, (size_t)(p->part_step - last) * sizeof *to);
+        int64_t x = first;
+        for (; x + LANES <= last; x += LANES)
+            vec_store((float *)(void *)(to + x), unit_line(row + low + x, s->in_c, channels, 1, LANES));
+        if (x < last)
+            units_store_part(to + x, unit_line(row + low + x, s->in_c, channels, 1, last - x), last - x);
+        return;
+    }
     memset(to, 0, (size_t)(step * p->part_step) * sizeof *to);
     ivec every;
     for (int i = 0; i < LANES; i++)
@@ -401,20 +419,19 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     o.bias = c->biases + channel * LANES;
     const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
     elem *to = out + (q0 * w->out_step + number) * s->out_x[2];
-    const bool direct = sizeof(elem) == sizeof(float) && q_step == 1 &&
-                        (p->copied ? count % LANES == 0 : count >= LANES);
+    o.elements = q_step == 1 && count >= LANES;
     const int64_t vectors = ceil_div(count, LANES), pitch = vectors * LANES;
-    float *result = direct ? (float *)(void *)to : b->buffer;
-    o.out_row = direct ? row_step : pitch;
-    // Columns past the last one are computed, from scratch to scratch, and not stored; in place the last vector ends
-    // with the row, and repeats columns of the one before.
-    const int64_t whole = p->copied ? vectors : count / LANES;
+    void *result = o.elements ? (void *)to : (void *)b->buffer;
+    o.out_row = o.elements ? row_step : pitch;
+    // The last vector ends with the row, and repeats columns of the one before. Through scratch, columns past the last one
+    // are computed and not stored.
+    const int64_t whole = p->copied && !o.elements ? vectors : count / LANES;
     for (int64_t v = 0; v < vectors;) {
         const int64_t left = v < whole ? whole - v : 1;
         const int64_t nb = left >= 8 && mr <= MOST_8 ? 8 : left >= 4 && mr <= MOST_4 ? 4 : left >= 2 && mr <= MOST_2 ? 2 : 1;
         const int64_t at = v < whole ? v * LANES : count - LANES;
         o.vectors = b->base + at;
-        o.out = result + at;
+        o.out = out_at(&o, result, at);
         TILE_TABLE[nb][mr](&o);
         v += nb;
     }
@@ -428,8 +445,11 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
             continue;
         }
         bool nan = false;
-        for (int64_t m = 0; m < mr; m++)
-            nan |= result[m * o.out_row + q - q0] != result[m * o.out_row + q - q0];
+        for (int64_t m = 0; m < mr; m++) {
+            const void *at = out_at(&o, result, m * o.out_row + q - q0);
+            const float x = o.elements ? elem_get(at) : *(const float *)at;
+            nan |= x != x;
+        }
         if (!nan)
             continue;
         int64_t first, last;
@@ -437,13 +457,14 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         float again[16 * LANES];
         operands one = o;
         list_runs(b, rows, row_q, columns, first, last, &one.run_count);
-        one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES;
+        one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES, one.elements = false;
         TILE_TABLE[1][mr](&one);
         for (int64_t m = 0; m < mr; m++)
-            result[m * o.out_row + q - q0] = again[m * LANES];
+            o.elements ? elem_put((elem *)result + m * o.out_row + q - q0, again[m * LANES])
+                       : (void)(((float *)result)[m * o.out_row + q - q0] = again[m * LANES]);
         list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
     }
-    if (!direct)
+    if (!o.elements)
         finish(b->buffer, pitch, mr, count, to, q_step, row_step);
 }
 
@@ -513,16 +534,16 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     const bool product = own.taps[0] * own.taps[1] * own.taps[2] == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
                          w->in_step == 1 && w->out_step == 1 && w->out >= LANES;
     // Channel lanes transpose, but share weights among all pixels and need no columns to fill a vector: 49 columns of 16
-    // images 1.4 times as fast, 196 1.05 times, 3136 0.7 times; bf16, which is packed either way, 1.2 to 1.3 times always.
-    const bool shared = own.N * w->out > SHARED_COLUMNS && (sizeof(elem) != sizeof(unit) || w->out < SHARED_COLUMNS);
+    // images 1.4 times as fast, 196 1.05 times, 3136 0.7 times, in bf16 and f16 0.5 to 0.65 times.
+    const bool shared = own.N * w->out > SHARED_COLUMNS && w->out < SHARED_COLUMNS;
     // Weights that lie across the scalars are packed here and read as they are there; there, what lies in lines is
     // transposed. A square of weights costs as much as 0.4 of pixels: 1024 channels to 256 on 14x14 1.5 times as fast.
     const bool across = !p.in_place && s->w_lane == 1 &&
                         5 * s->lanes * s->reduced > 2 * own.N * w->out * (s->lanes + s->reduced);
-    // Sums of one channel along one axis are brief, and outputs need no transposition: 1.4 to 1.8 times as fast. Not where
-    // they are rounded, 0.7 to 1.1 times, nor in planes, 0.7 to 1.25 times, whose rows are short, nor with 1024 taps, 0.2.
-    const bool brief = s->reduced == 1 && sizeof(elem) == sizeof(float) && s->out_x[2] == 1 && w->out_step == 1 &&
-                       w->taps <= 32 && w->out >= 4 * LANES && s->axes[1].out == 1 && s->axes[0].out == 1;
+    // Sums of one channel along one axis are brief, and outputs need no transposition: 1.4 to 1.9 times as fast. Not in
+    // planes, 0.7 to 1.25 times, whose rows are short, nor with 1024 taps, 0.2.
+    const bool brief = s->reduced == 1 && s->out_x[2] == 1 && w->out_step == 1 && w->taps <= 32 &&
+                       w->out >= 4 * LANES && s->axes[1].out == 1 && s->axes[0].out == 1;
     return (product && !shared && !(across && s->lanes >= LANES)) || brief ||
            (s->lanes < LANES && !over_channels_fills(problem, backward));
 }
