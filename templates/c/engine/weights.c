@@ -82,8 +82,6 @@ INLINE int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 
 INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 // Parts of at most `most` out of `all`, as even as multiples of `of` allow.
 static int64_t even(int64_t all, int64_t most_, int64_t of) {
     const int64_t parts = ceil_div(all, most_);

@@ -96,14 +96,9 @@ INLINE int64_t row_units(const plan *p) {
 
 // Of the distances between the rows of input that a block of so many rows needs.
 static int64_t row_divisor(const axis *h, int64_t rows) {
-    int64_t divisor = h->taps == 1 ? h->in_step : h->offset_step, rest = rows == 1 ? 0 : h->in_step;
     if (h->out_step != 1)
         return 1;
-    while (rest != 0) {
-        const int64_t next = divisor % rest;
-        divisor = rest, rest = next;
-    }
-    return divisor;
+    return gcd(h->taps == 1 ? h->in_step : h->offset_step, rows == 1 ? 0 : h->in_step);
 }
 
 // The widest and then the highest step whose input fits, and blocks of steps, enough to share out.

@@ -132,7 +132,7 @@ typedef struct lattice {
 
 static inline lattice lattice_of(const solve *s, int number) {
     const axis *a = &s->axes[number];
-    const int64_t classes = a->offset_step / divisor(a->in_step, a->offset_step);
+    const int64_t classes = a->offset_step / gcd(a->in_step, a->offset_step);
     return (lattice){classes, a->out_step * classes, a->in_step * classes / a->offset_step};
 }
 

@@ -42,15 +42,6 @@ typedef struct solve {
 INLINE int64_t modulo(int64_t a, int64_t b) { return (a % b + b) % b; }
 INLINE int64_t divide_down(int64_t a, int64_t b) { return (a - modulo(a, b)) / b; }
 
-// The greatest that both have.
-static inline int64_t divisor(int64_t a, int64_t b) {
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
 static inline axis axis_of(const opwright_problem *p, int number, bool backward) {
     const int64_t stride = p->stride[number], dilation = p->dilation[number];
     axis a = {.taps = p->taps[number], .dilation = dilation, .pad = p->pad[number]};
@@ -59,7 +50,7 @@ static inline axis axis_of(const opwright_problem *p, int number, bool backward)
         a.in_step = stride, a.out_step = 1, a.classes = 1, a.common = 1, a.offset_step = dilation;
         return a;
     }
-    const int64_t common = divisor(stride, dilation);
+    const int64_t common = gcd(stride, dilation);
     a.out = p->big[number], a.in = p->small[number];
     a.in_step = 1, a.out_step = stride, a.classes = stride / common, a.common = common;
     a.offset_step = dilation / common;

@@ -8,13 +8,7 @@ static int64_t bias_bytes(const opwright_problem *p) { return (p->B * (int64_t)s
 // Columns of big that every stride, tap and pad takes as a whole become channels, where neighbours lie like these: pairs
 // and vectors of big are fuller. How many become one.
 static int64_t fold(opwright_problem *p, bool backward) {
-    int64_t columns = p->big[2];
-    const int64_t others[] = {p->taps[2], p->stride[2], p->pad[2]};
-    for (int i = 0; i < 3; i++)
-        for (int64_t rest = others[i]; rest != 0;) {
-            const int64_t next = columns % rest;
-            columns = rest, rest = next;
-        }
+    const int64_t columns = gcd(gcd(p->big[2], p->taps[2]), gcd(p->stride[2], p->pad[2]));
     const bool alike = p->B == 1 || (p->big_x[2] == p->B * p->big_c && p->w_k[2] == p->B * p->w_b);
     const bool gains = backward || OPWRIGHT_PAIRS;
     if (!gains || p->G > 1 || p->dilation[2] > 1 || columns == 1 || !alike)
