@@ -1,7 +1,7 @@
 """What was measured, and what it must reach.
 
 Results are lines of JSON in one file: `{"machine": ...}` at the start of each run, `{"key": ...}` for each row. A row
-measured again replaces the older one, the last machine stands for all.
+measured again replaces the older one, the last machine stands for all, with what was measured of it on other threads.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def read(path: Path) -> Results:
         except json.JSONDecodeError:
             continue
         if "machine" in record:
-            found.machine = record["machine"]
+            measured = {name: found.machine.get(name, {}) | record["machine"][name] for name in ("peaks", "call")}
+            found.machine = record["machine"] | measured
         else:
             found.records[record["key"]] = record
     return found

@@ -119,17 +119,18 @@ def test_the_targets_are_those_of_the_project() -> None:
 
 def test_a_row_measured_again_replaces_the_older_and_a_line_cut_short_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "deeper" / "rows.jsonl"
-    append(path, {"machine": {"peaks": {}}})
+    append(path, {"machine": {"peaks": {"2": {"read": 2.0}, "1": {"read": 9.0}}, "call": {}}})
     append(path, record(F32, 0.01, 0.01))
     append(path, record(F32, 0.02, 0.01))
     with open(path, "a", encoding="utf-8") as file:
         file.write('{"key": "convolution/res')
     append(path, record(HEAVY, 0.03, 0.01))
+    append(path, {"machine": {"peaks": {"1": {"read": 1.0}}, "call": {"1": {"ours": 1e-6}}}})
     stored = read(path)
     assert stored.seconds(F32, "ours") == 0.02
     assert stored.seconds(HEAVY, "ours") == 0.03
     assert len(stored.records) == 2
-    assert stored.machine == {"peaks": {}}
+    assert stored.machine == {"peaks": {"2": {"read": 2.0}, "1": {"read": 1.0}}, "call": {"1": {"ours": 1e-6}}}
     assert read(tmp_path / "nothing.jsonl").records == {}
 
 
