@@ -22,7 +22,9 @@ BUDGET = 0.02  # seconds of each candidate in each round
 SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
 SLOW = 0.5  # a first call of so many seconds is the only one
 PICKING = 0.02  # seconds of each way, to find the best
-FAR = 4.0  # a way, or a candidate, that took so many times the best, and longer than a round, is not called again
+# So many times the best is far behind: such a way is not called again if its first call was longer than a round,
+# such a candidate takes no part in the rounds.
+FAR = 4.0
 NEAR = 1.15  # ways that lie so close to the best go to the rounds, two at the most
 REFERENCE_LIMIT = 120.0
 BUILD_LIMIT = 300.0  # for our kernels, where the cache lacks them
