@@ -78,6 +78,25 @@ print("done")
     )
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be bound to CPUs here")
+def test_a_thread_that_was_kept_off_a_cpu_while_it_woke_may_run_there_again() -> None:
+    passes(
+        """
+import time
+
+expected = run(4)
+for _ in range(10):
+    time.sleep(0.02)
+    assert run(4) == expected
+time.sleep(0.1)
+threads = [int(name) for name in os.listdir("/proc/self/task")]
+assert len(threads) > 1 or len(os.sched_getaffinity(0)) == 1
+assert {frozenset(os.sched_getaffinity(thread)) for thread in threads} == {frozenset(os.sched_getaffinity(0))}
+print("done")
+"""
+    )
+
+
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 def test_teams_work_beside_the_threads_of_pytorch() -> None:
     passes(

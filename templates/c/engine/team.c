@@ -9,7 +9,12 @@
 // after the other: nothing can deadlock, and there are never more threads at work than CPUs and callers.
 //
 // Threads start when a job first asks for them, at most one per other CPU. After a job they spin for a moment, because
-// the next call often follows at once, then sleep. A forked child has none of them: its pool starts anew.
+// the next call often follows at once, then sleep, each on a condition of its own. A forked child has none of them: its
+// pool starts anew.
+//
+// Linux may wake a thread on the caller's CPU although others idle, and moves it milliseconds later: in a virtual
+// machine, where an idle CPU passes for one that the host has taken away, calls of 9 ms with 0.1 s between them took 13
+// to 18. So a thread is barred from the CPUs that this job has already until it is awake.
 
 #define _GNU_SOURCE
 #include "opwright_team.h"
@@ -27,10 +32,24 @@ enum {
     STACK = 4 << 20,    // bytes of a thread; the 128 KiB of some C libraries are too few
 };
 
+typedef struct sleeper sleeper;
+
+struct sleeper {
+    pthread_t thread;
+    pthread_cond_t called;
+    bool asleep;
+    sleeper *next;
+#if defined(__linux__)
+    int cpu;           // where it fell asleep
+    bool barred;       // whether it has to take back the CPUs it may run on
+    cpu_set_t allowed; // those
+#endif
+};
+
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work, done;
-    int asleep;               // threads; under the lock
+    pthread_cond_t done;
+    sleeper *sleepers;        // under the lock
     bool waiting;             // whether the caller sleeps; under the lock
     atomic_flag taken;        // held by the caller whose job it is
     int threads, most;        // how many there are, and may be; the caller's whose job it is
@@ -38,8 +57,7 @@ static struct {
     _Atomic int64_t finished; // workers of this job that are done
     void (*run)(void *context, int64_t worker);
     void *context;
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER,
-          .taken = ATOMIC_FLAG_INIT};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .taken = ATOMIC_FLAG_INIT};
 
 static _Thread_local bool inside; // whether this thread runs a worker
 
@@ -102,18 +120,84 @@ static void help(void)
     inside = false;
 }
 
+// Bars so many sleepers, while they are woken, from the caller's CPU and from those where the ones before them slept.
+static void spread(int64_t threads)
+{
+#if defined(__linux__)
+    cpu_set_t used, both, left;
+    int cpu = sched_getcpu();
+    CPU_ZERO(&used);
+    for (sleeper *woken = pool.sleepers; woken != NULL && threads > 0; woken = woken->next, --threads) {
+        if (cpu >= 0 && cpu < CPU_SETSIZE) {
+            CPU_SET(cpu, &used);
+        }
+        if (pthread_getaffinity_np(woken->thread, sizeof woken->allowed, &woken->allowed) == 0) {
+            CPU_AND(&both, &woken->allowed, &used);
+            CPU_XOR(&left, &woken->allowed, &both);
+            woken->barred = CPU_COUNT(&left) > 0 && pthread_setaffinity_np(woken->thread, sizeof left, &left) == 0;
+        }
+        cpu = woken->cpu;
+    }
+#else
+    (void)threads;
+#endif
+}
+
+// Gives a thread that is awake the CPUs back from which it was barred.
+static void unbar(sleeper *self)
+{
+#if defined(__linux__)
+    if (self->barred) {
+        self->barred = false;
+        pthread_setaffinity_np(self->thread, sizeof self->allowed, &self->allowed);
+    }
+#else
+    (void)self;
+#endif
+}
+
+// Wakes so many of those who sleep, or all.
+static void wake(int64_t threads)
+{
+    pthread_mutex_lock(&pool.lock);
+    if (pool.sleepers != NULL) {
+        spread(threads);
+    }
+    for (; threads > 0 && pool.sleepers != NULL; --threads) {
+        sleeper *const woken = pool.sleepers;
+        pool.sleepers = woken->next;
+        woken->asleep = false;
+        pthread_cond_signal(&woken->called);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
+// Sleeps until called, unless there is work by now.
+static void sleep_until_called(sleeper *self)
+{
+    pthread_mutex_lock(&pool.lock);
+    if (!has_work()) {
+        self->asleep = true;
+        self->next = pool.sleepers;
+        pool.sleepers = self;
+#if defined(__linux__)
+        self->cpu = sched_getcpu();
+#endif
+        while (self->asleep) {
+            pthread_cond_wait(&self->called, &pool.lock);
+        }
+    }
+    pthread_mutex_unlock(&pool.lock);
+    unbar(self);
+}
+
 static void *serve(void *unused)
 {
     (void)unused;
+    sleeper self = {.thread = pthread_self(), .called = PTHREAD_COND_INITIALIZER};
     for (;;) {
         if (!spun(has_work)) {
-            pthread_mutex_lock(&pool.lock);
-            ++pool.asleep;
-            while (!has_work()) {
-                pthread_cond_wait(&pool.work, &pool.lock);
-            }
-            --pool.asleep;
-            pthread_mutex_unlock(&pool.lock);
+            sleep_until_called(&self);
         }
         help();
     }
@@ -136,9 +220,9 @@ static int cpus(void)
 static void start_anew(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
-    pthread_cond_init(&pool.work, NULL);
     pthread_cond_init(&pool.done, NULL);
-    pool.threads = pool.most = pool.asleep = 0;
+    pool.threads = pool.most = 0;
+    pool.sleepers = NULL;
     pool.waiting = false;
     atomic_store(&pool.ticket, 0);
     atomic_store(&pool.finished, 0);
@@ -187,11 +271,7 @@ void opwright_team_run(void (*work)(void *context, int64_t worker), void *contex
     pool.context = context;
     atomic_store(&pool.finished, 0);
     atomic_store(&pool.ticket, (uint64_t)workers << 32);
-    pthread_mutex_lock(&pool.lock);
-    for (int64_t wanted = workers - 1; wanted > 0 && wanted > workers - 1 - pool.asleep; --wanted) {
-        pthread_cond_signal(&pool.work);
-    }
-    pthread_mutex_unlock(&pool.lock);
+    wake(workers - 1);
     help();
     if (!spun(is_done)) {
         pthread_mutex_lock(&pool.lock);
