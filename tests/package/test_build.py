@@ -1,6 +1,7 @@
 """Compiling and loading: the right key, one builder at a time, broken entries heal, errors say what to do."""
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import opwright_kernels
 import pytest
-from opwright_kernels import _build
+from opwright_kernels import _build, _isa
 
 PACKAGES = Path(opwright_kernels.__file__).parents[1]
 CDEF = "int32_t twice(int32_t x);\nint32_t thrice(int32_t x);"
 
 if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
     pytest.skip("a C compiler is missing", allow_module_level=True)
+BEST = next(isa.name for isa in _isa.usable(_isa.ISAS) if isa.name != "avx512_bf16")  # for f32
 has_headers = any((folder / "Python.h").is_file() for folder in _build._python_include())
 modes = [pytest.param("api", marks=pytest.mark.skipif(not has_headers, reason="Python.h is missing")), "abi"]
 
@@ -44,6 +46,59 @@ def make_unit(folder, body="FACTOR * x", factor=2, name="demo", flags=("-O1", "-
     )
     (folder / "thrice.c").write_text("#include <stdint.h>\nint32_t thrice(int32_t x) { return 3 * x; }\n")
     return _build.Unit(name, CDEF, (folder / "twice.c", folder / "thrice.c"), (include,), flags)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+@pytest.mark.parametrize("name", ["clang", "gcc"])
+def test_flags_for_speed_are_left_out_where_a_compiler_lacks_them(unit, name, monkeypatch):
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("CC", name)
+    tuning = ("-fno-predictive-commoning", "-mllvm -disable-lsr", "-fno-such-flag")
+    library = _build.load(dataclasses.replace(unit, tuning=tuning))
+    assert library.lib.twice(21) == 42
+    log = library.log.read_text()
+    assert [flag in log for flag in tuning] == [name == "gcc", name == "clang", False]
+
+
+CALL = """
+import warnings
+import numpy as np
+import opwright_kernels as ok
+
+src, weights = np.ones((1, 6, 6, 20), np.float32), np.ones((3, 3, 20, 24), np.float32)
+lists = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    assert (ok.convolution(src, weights, **lists) == 180).all()
+print([str(warning.message) for warning in said])
+print(ok.explain("convolution", src, weights, **lists).variant.isa)
+"""
+
+
+def what_a_call_says(compiler, **environment):
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "CC": compiler, **environment}
+    done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+def test_clang_makes_the_kernels_that_the_cpu_deserves():
+    warned, kernel = what_a_call_says("clang")
+    assert warned == "[]"
+    assert kernel == BEST
+
+
+@pytest.mark.skipif(BEST == "portable", reason="this CPU has portable kernels only")
+def test_kernels_that_are_portable_because_of_the_compiler_come_with_a_warning(tmp_path):
+    compiler = tmp_path / "old-cc"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-march=*) echo "error: what is -march?"; exit 1;; esac\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    warned, kernel = what_a_call_says(str(compiler))
+    assert "left to portable kernels" in warned
+    assert "what is -march?" in warned
+    assert kernel == "portable"
 
 
 @pytest.fixture

@@ -62,7 +62,8 @@ class Unit:
     """What becomes one extension, or one object that extensions need.
 
     `cdef` holds plain C declarations (no `...`), `sources` the C files that define them, `include` the folders of the
-    headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `needs` are
+    headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `tuning` are
+    flags for the sake of speed, of a word or more each, which a compiler that lacks them does without. `needs` are
     units of one file each that become objects and are linked in. `probe` is C that every compiler must take that is fit
     for the unit.
     """
@@ -72,6 +73,7 @@ class Unit:
     sources: tuple[Path, ...]
     include: tuple[Path, ...]
     flags: tuple[str, ...]
+    tuning: tuple[str, ...] = ()
     needs: tuple[Unit, ...] = ()
     probe: str = ""
 
@@ -174,6 +176,17 @@ def _refused(command: tuple[str, ...], flags: tuple[str, ...], include: tuple[Pa
     return f"the C compiler refuses it: {said}" if answer.returncode else ""
 
 
+@cache
+def _known(command: tuple[str, ...], tuning: tuple[str, ...]) -> list[str]:
+    """The words of those of some flags that a compiler takes without a warning."""
+    return [word for flag in tuning if _takes(command, flag) for word in flag.split()]
+
+
+@cache
+def _takes(command: tuple[str, ...], flag: str) -> bool:
+    return not _call([*command, "-Werror", *flag.split(), "-fsyntax-only", "-x", "c", "-"], text="").returncode
+
+
 def _forget_lock() -> None:
     """In a forked child, where the thread that holds the lock may not exist."""
     global _loading
@@ -241,6 +254,7 @@ def _python_include() -> list[Path]:
 
 def _target(unit: Unit, mode: Mode) -> _Target:
     parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
+    parts += ["tuning", *unit.tuning]
     parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
     parts += [_target(needed, "object").content for needed in unit.needs]
     if mode == "api":
@@ -459,7 +473,8 @@ def _compile(
     """Make the library, its hash and its log in the folder `work`. On failure BuildError, and the log at `failed`."""
     unit, names = target.unit, target.steps()
     # In API mode only the glue, which lies in the same library, calls the kernels; objects are for their library only.
-    shared = [*compiler.command, *unit.flags, "-fPIC", *(["-fvisibility=hidden"] if target.mode != "abi" else [])]
+    hidden = ["-fvisibility=hidden"] if target.mode != "abi" else []
+    shared = [*compiler.command, *unit.flags, "-fPIC", *hidden]
 
     def run(name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
         answer = _call(command, work)
@@ -468,8 +483,9 @@ def _compile(
 
     path = target.library(work)
     folders = [flag for folder in unit.include for flag in ("-I", str(folder.absolute()))]
+    compiled = [*shared, *_known(compiler.command, unit.tuning), *folders, "-c"]
     commands = [
-        [*shared, *folders, "-c", str(source.absolute()), "-o", path.name if target.mode == "object" else f"{index}.o"]
+        [*compiled, str(source.absolute()), "-o", path.name if target.mode == "object" else f"{index}.o"]
         for index, source in enumerate(unit.sources)
     ]
     if target.mode == "api":
