@@ -18,6 +18,8 @@ from .process import LIMIT, Died, Processes
 from .rows import Row
 
 ROUNDS = 5
+ENOUGH = 3  # rounds, where those of each candidate lie so close together:
+CLOSE = 1.04
 BUDGET = 0.02  # seconds of each candidate in each round
 SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
 SLOW = 0.5  # a first call of so many seconds is the only one
@@ -113,7 +115,7 @@ def _is_reference_code(how: str) -> bool:
 
 
 def _race(row: Row, workers: Processes, found: dict[str, dict[str, Any]]) -> None:
-    """Rounds in which the candidates take turns, each round beginning with another; medians go into `found`.
+    """Rounds in which the candidates take turns until they agree, each beginning with another; medians go into `found`.
 
     Who is far behind the best takes no part: what was found first says so well enough, and rounds of it are most of
     the time that a run takes.
@@ -127,6 +129,8 @@ def _race(row: Row, workers: Processes, found: dict[str, dict[str, Any]]) -> Non
             racing += [(name, way) for way in near[:2]]
     medians: dict[tuple[str, str], list[float]] = {entry: [] for entry in racing}
     for number in range(ROUNDS):
+        if number >= ENOUGH and all(times and max(times) <= CLOSE * min(times) for times in medians.values()):
+            break
         for entry in racing[number % len(racing) :] + racing[: number % len(racing)] if racing else ():
             name, way = entry
             time.sleep(SETTLE)

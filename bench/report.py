@@ -128,7 +128,7 @@ def _machine(found: Results) -> list[str]:
         ]
         parts.append(_table(heads, rows))
     noise = ", ".join(f"{NAMES[name]} {share:.0%}" for name, share in spread(found).items())
-    return [*parts, f"Noise, as the spread of the five rounds in the median row: {noise or 'not measured'}."]
+    return [*parts, f"Noise, as the spread of its three to five rounds in the median row: {noise or 'not measured'}."]
 
 
 def _peak_name(name: str) -> str:

@@ -151,10 +151,25 @@ def test_the_best_right_way_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     ways = {"a": 0.5, "b": 0.2, "fast": "wrong", "dead": Died("its process ended"), "slow": "ref", "no": Refused("no")}
     found = measured(monkeypatch, tmp_path, **ways)
     assert (found["way"], found["seconds"]) == ("b", 0.2)
-    assert found["rounds"] == [0.2] * measure.ROUNDS
+    assert found["rounds"] == [0.2] * measure.ENOUGH
     assert found["ways"] == {
         "a": 0.5, "b": 0.2, "fast": "wrong in 3 cells", "dead": "its process ended", "slow": "not called: ref:any", "no": "no",
     }  # fmt: skip
+
+
+def test_rounds_that_do_not_agree_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measure, "SETTLE", 0)
+    workers = Invented({"a": 0.2})
+    answer, times = workers["onednn", 1].ask, iter([0.2, 0.20, 0.22, 0.21, 0.20, 0.20])
+
+    def shaky(method: str, *arguments: object, limit: float = 0) -> object:
+        return [next(times)] if method == "time" else answer(method, *arguments, limit=limit)
+
+    monkeypatch.setattr(workers["onednn", 1], "ask", shaky)
+    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
+    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
+    found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+    assert (found["seconds"], len(found["rounds"])) == (0.2, measure.ROUNDS)
 
 
 def test_a_way_that_is_far_behind_is_not_called_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
