@@ -456,6 +456,9 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
             for (int64_t l = 0; l < width; l += LANES) {
                 const int64_t here = most(0, least(LANES, lanes - l));
                 const elem *lane = start + l * s->w_lane + at * along;
+                if (!taps_first) // lines lie a power of two apart: without a hint, 512 channels of 3x3 take 2.3 times as long
+                    for (int64_t i = 0; i < here; i++)
+                        __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + AHEAD * 64));
                 vec v[LANES];
                 UNROLL for (int64_t i = 0; i < LANES; i++)
                     v[i] = i < here ? load_line(lane + i * s->w_lane, along, count) : (vec){0};
