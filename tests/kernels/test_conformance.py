@@ -121,6 +121,33 @@ def test_products_of_few_columns_give_what_the_rulings_give(layout: str, dtype: 
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_kernels_as_large_as_their_tensor_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Products of as many rows as there are images, in chunks of the reduction, with either channel beside."""
+    random = rng("whole", layout, dtype)
+    for images, groups, big, small, *extent in [
+        (1, 1, 33, 70, 4, 4), (2, 1, 1, 19, 3, 30), (3, 2, 40, 17, 2, 7), (5, 1, 16, 300, 1, 1),
+        (16, 1, 70, 35, 5, 5), (15, 2, 500, 16, 1, 1), (40, 1, 129, 100, 3, 1), (300, 1, 20, 20, 2, 2),
+    ]:  # fmt: skip
+        attributes = PLAIN_2D | {"strides": random.integers(1, 4, 2).tolist(), "groups": groups, "data_format": layout}
+        source, target = (images, groups * big, *extent), (images, groups * small, 1, 1)
+        if layout == "NXC":
+            source, target = ((n, *space, channels) for n, channels, *space in (source, target))
+        src, dst = (random.integers(-1, 2, shape).astype(DTYPES[dtype]) for shape in (source, target))
+        for weights_format, kernel in {
+            "XIO": (*extent, big, groups * small), "OIX": (groups * small, big, *extent)
+        }.items():  # fmt: skip
+            weights = random.integers(-1, 2, kernel).astype(DTYPES[dtype])
+            given = attributes | {"weights_format": weights_format}
+            bias = [random.integers(-2, 3, groups * channels).astype(DTYPES[dtype]) for channels in (small, big)]
+            check(Call("Convolution", (src, weights, bias[0]), given), threads=3)
+            check(Call("ConvolutionBackwardData", (dst, weights), given | {"dst_shape": list(src.shape)}), threads=3)
+            if groups == 1:
+                transposed = given | {"weights_format": weights_format.translate(str.maketrans("IO", "OI"))}
+                check(Call("ConvTranspose", (dst, weights, bias[1]), transposed), threads=3)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_depthwise_rows_of_many_taps_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Odd and even rows of taps, strides and dilations, some with Inf or NaN among the numbers."""
     random = rng("depthwise", layout, dtype)

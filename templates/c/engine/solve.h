@@ -95,7 +95,7 @@ INLINE vec pick_lanes(const vec *from, int64_t step, int64_t there, ivec lanes) 
 
 // A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with weights
 // the pixels are lanes. Loops of a known length keep it in registers: 3 times as fast as through memory.
-static void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
+static inline void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
                       unit *to, int64_t pixel, int64_t channel_units) {
     vec v[LANES];
     UNROLL for (int64_t i = 0; i < LANES; i++)
@@ -111,7 +111,7 @@ static void transpose(const elem *from, int64_t channel_step, int64_t channels, 
 
 // Where the packed weights of each tap begin, taps counted as in the tensor: `to` has room for all of them. Rows of taps
 // are `row` apart, neighbours in a row `step`.
-static void list_positions(const solve *s, int64_t row, int64_t step, int64_t *to) {
+static inline void list_positions(const solve *s, int64_t row, int64_t step, int64_t *to) {
     const int64_t *k = s->problem->taps;
     for (int64_t d = 0; d < k[0]; d++)
         for (int64_t h = 0; h < k[1]; h++)

@@ -16,6 +16,9 @@
 #define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
 #define plain OPWRIGHT_NAME(plain)
 #define plain_fits OPWRIGHT_NAME(plain_fits)
+#define product OPWRIGHT_NAME(product)
+#define product_fits OPWRIGHT_NAME(product_fits)
+#define product_scratch OPWRIGHT_NAME(product_scratch)
 
 // Which of the three tensors of a problem is found.
 typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
@@ -41,6 +44,12 @@ bool over_columns_fits(const opwright_problem *problem, bool backward);
 void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                   const elem *bias, elem *out, const opwright_team *team, void *scratch);
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers);
+
+// The same for products of few pixels and many weights.
+bool product_fits(const opwright_problem *problem, bool backward);
+void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
+             elem *out, const opwright_team *team, void *scratch);
+int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // w.
 void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,

@@ -3,7 +3,29 @@
 #include "engine.h"
 #include "solves.h"
 
-static int64_t bias_bytes(const opwright_problem *p) { return (p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
+static int64_t bias_bytes(const opwright_problem *p) { return (p->G * p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
+
+// A kernel as large as its tensor: where both lie alike, all their cells are channels, and one tap is left. How many
+// cells become channels, and whether those of one channel lie side by side.
+static int64_t whole(opwright_problem *p, bool *beside) {
+    int64_t cells = 1;
+    for (int a = 2; a >= 0; a--) {
+        if (p->small[a] != 1 || p->big[a] != p->taps[a] || p->pad[a] != 0 || p->dilation[a] != 1)
+            return 1;
+        if (p->taps[a] > 1 && (p->big_x[a] != cells * p->big_x[2] || p->w_k[a] != cells * p->w_k[2]))
+            return 1;
+        cells *= p->taps[a];
+    }
+    *beside = p->big_c == cells * p->big_x[2] && p->w_b == cells * p->w_k[2];
+    if (*beside)
+        p->big_c = p->big_x[2], p->w_b = p->w_k[2];
+    else if (p->G > 1 || p->big_x[2] != p->B * p->big_c || p->w_k[2] != p->B * p->w_b)
+        return 1;
+    p->B *= cells;
+    for (int a = 0; a < 3; a++)
+        p->taps[a] = p->big[a] = 1;
+    return cells;
+}
 
 // Columns of big that every stride, tap and pad takes as a whole become channels, where neighbours lie like these: pairs
 // and vectors of big are fuller. How many become one.
@@ -19,6 +41,13 @@ static int64_t fold(opwright_problem *p, bool backward) {
     p->big_x[2] *= columns, p->w_k[2] *= columns;
     p->big[2] /= columns, p->taps[2] /= columns, p->stride[2] /= columns, p->pad[2] /= columns;
     return columns;
+}
+
+// Cells and columns that become channels; how many, and how the output's bias is repeated.
+static int64_t channels_of_cells(opwright_problem *p, bool backward, bool *beside) {
+    *beside = false;
+    const int64_t cells = whole(p, beside);
+    return cells > 1 ? cells : fold(p, backward);
 }
 
 // Rows shorter than a vector make short tiles. Where columns have no taps, columns are the rows.
@@ -42,15 +71,18 @@ static void solve_data(const opwright_problem *problem, bool backward, const ele
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
         return;
     }
-    const int64_t columns = fold(&p, backward);
-    if (backward && bias && columns > 1) {
+    bool beside;
+    const int64_t cells = channels_of_cells(&p, backward, &beside);
+    if (backward && bias && cells > 1) {
         elem *biases = scratch;
-        for (int64_t i = 0; i < p.B; i++)
-            biases[i] = bias[i % problem->B];
+        for (int64_t i = 0; i < p.G * p.B; i++)
+            biases[i] = bias[beside ? i / cells : i % problem->B];
         bias = biases;
         scratch = (char *)scratch + bias_bytes(&p);
     }
-    if (over_columns_fits(&p, backward))
+    if (product_fits(&p, backward))
+        product(&p, backward, in, weights, bias, out, team, scratch);
+    else if (over_columns_fits(&p, backward))
         over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
         over_channels(&p, backward, in, weights, bias, out, team, scratch);
@@ -60,7 +92,10 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
     opwright_problem p = upright(problem);
     if (plain_fits(&p))
         return 0;
-    const int64_t biases = fold(&p, backward) > 1 && backward ? bias_bytes(&p) : 0;
+    bool beside;
+    const int64_t biases = channels_of_cells(&p, backward, &beside) > 1 && backward ? bias_bytes(&p) : 0;
+    if (product_fits(&p, backward))
+        return biases + product_scratch(&p, backward, workers);
     if (over_columns_fits(&p, backward))
         return biases + over_columns_scratch(&p, backward, workers);
     return biases + over_channels_scratch(&p, backward, workers);
@@ -70,8 +105,9 @@ static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_
     opwright_problem p = upright(problem);
     if (plain_fits(&p))
         return OPWRIGHT_NOT_FIXED;
-    fold(&p, backward);
-    if (over_columns_fits(&p, backward) || !over_channels_fixed(&p, backward, values))
+    bool beside;
+    channels_of_cells(&p, backward, &beside);
+    if (product_fits(&p, backward) || over_columns_fits(&p, backward) || !over_channels_fixed(&p, backward, values))
         return OPWRIGHT_NOT_FIXED;
     return OPWRIGHT_FIXED_CHANNELS;
 }
