@@ -230,6 +230,53 @@ def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layou
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_rows_of_far_dilated_taps_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Rows that the distance of the taps divides into rows, of which the last are shorter on one side or both."""
+    random = rng("far", layout, dtype)
+    for big, small, dilation, turns, pads in [(3, 20, 128, 2, 0), (18, 5, 130, 1, 2), (17, 33, 150, 3, 1), (1, 1, 200, 2, 1)]:
+        taps, stated = int(random.integers(2, 4)), {"dilations": [dilation], "data_format": layout, "weights_format": "OIX"}
+        begin, end = dilation * pads, int(random.integers(dilation))
+        columns = max(1, (taps + turns - pads) * dilation - end) + int(random.integers(dilation))
+        attributes = PLAIN | stated | {"pads_begin": [begin], "pads_end": [end]}
+        shape = (2, big, columns) if layout == "NCX" else (2, columns, big)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        weights = random.integers(-2, 3, (small, big, taps)).astype(DTYPES[dtype])
+        forward = Call("Convolution", (src, weights, random.integers(-2, 3, small).astype(DTYPES[dtype])), attributes)
+        dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
+        for special in (0, np.inf):
+            weights[small // 2, 0, 0] += special
+            for threads in (1, 3):
+                check(forward, threads=threads)
+                data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
+                check(data, threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_dilated_taps_of_many_channels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Rows of output as far apart as the taps, on images whose input is less than their weights."""
+    random = rng("dilated", layout, dtype)
+    for big, small, dilation, stride in [(65, 100, 2, 1), (100, 65, 7, 1), (66, 97, 3, 2), (200, 34, 20, 1), (34, 200, 6, 1)]:
+        kernel = random.integers(2, 4, 2)
+        begin, end = random.integers(0, dilation + 1, (2, 2))
+        extent = stride * random.integers(17, 20, 2) + (kernel - 1) * dilation - begin - end
+        names = {"strides": [stride] * 2, "pads_begin": begin.tolist(), "pads_end": end.tolist(), "dilations": [dilation] * 2}
+        attributes: dict[str, Any] = names | {"data_format": layout, "weights_format": "OIX"}
+        shape = (1, big, *extent) if layout == "NCX" else (1, *extent, big)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        weights = random.integers(-2, 3, (small, big, *kernel)).astype(DTYPES[dtype])
+        forward = Call("Convolution", (src, weights), attributes)
+        dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
+        for special in (0, np.inf):
+            weights[small // 2, 0, 0, 0] += special
+            for threads in (1, 3):
+                check(forward, threads=threads)
+                data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
+                check(data, threads=threads)
+
+
+@every_dtype
 @pytest.mark.parametrize("taps", [1, 3])
 def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtype: str) -> None:
     random = rng("beyond", taps, dtype)

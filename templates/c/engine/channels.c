@@ -17,15 +17,18 @@
 // an Inf or NaN have their pixels looked at.
 //
 // Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
-// they are.
+// they are. So it is where weights are many and the input is little: all of that is copied first, for all tasks.
 
 #include "engine.h"
 #include "solve.h"
 
 enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
+    KEPT_BYTES = 4 << 20,   // of all copied input that waits in the third-level cache while a panel of weights, in the
+    PANEL_BYTES = 768 << 10, // second-level cache, meets it
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
+    KEPT_PARTS = 4,         // that a block's copied rows are shared out as
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
     // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
@@ -51,19 +54,21 @@ typedef struct plan {
     bool copied;           // the input is copied to scratch
     bool inside;           // but not by blocks that meet no padding
     bool own;              // a task packs its own weights
+    bool kept;             // and all input has been copied before
     bool in_place;         // weights are read where they are
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles write to the output
-    bool padded;           // rows have zeros beside them
+    bool padded;           // rows have zeros beside them, which tiles multiply
     bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
+    int64_t apart;         // rows of a step, in q: as far as the taps are, so that they meet the same rows of input
     int64_t rows, columns; // of a step, in q
     int64_t steps;         // of a block, one below the other
     int64_t row_blocks, column_blocks, groups_of_panels;
     int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
     int64_t panel_units;   // of one vector's share of a packed panel
-    int64_t rows_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
+    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
 
 INLINE int64_t panel_width(const plan *p, int64_t panel) {
@@ -75,6 +80,8 @@ INLINE int64_t panel_width(const plan *p, int64_t panel) {
 INLINE int64_t groups_of(const plan *p, int64_t group) {
     return least(p->together, p->s.problem->G - group * p->together);
 }
+
+INLINE bool far_dilated(const axis *w) { return w->offset_step >= CLIPPED * w->in_step; }
 
 // How many groups share a vector where one would leave lanes empty: what they reach of a pixel has to fit a few vectors.
 static int64_t groups_together(const solve *s) {
@@ -94,23 +101,25 @@ INLINE int64_t row_units(const plan *p) {
     return p->line ? ceil_div(p->slot_columns * p->s.reduced, UNIT_CHANNELS) + LANES : p->slot_columns * p->pixel;
 }
 
-// Of the distances between the rows of input that a block of so many rows needs.
-static int64_t row_divisor(const axis *h, int64_t rows) {
+// Of the distances between the rows of input that a block of so many rows, `apart` from each other, needs.
+static int64_t row_divisor(const axis *h, int64_t apart, int64_t rows) {
     if (h->out_step != 1)
         return 1;
-    return gcd(h->taps == 1 ? h->in_step : h->offset_step, rows == 1 ? 0 : h->in_step);
+    return gcd(h->taps == 1 ? apart * h->in_step : h->offset_step, rows == 1 ? 0 : apart * h->in_step);
 }
 
-// The widest and then the highest step whose input fits, and blocks of steps, enough to share out.
-static void shape_blocks(plan *p) {
+// The widest and then the highest step whose input fits into so many bytes, and blocks of steps, enough to share out.
+static void shape_blocks(plan *p, int64_t bytes) {
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
-    const int64_t width = ceil_div(w->out, w->out_step), height = ceil_div(h->out, h->out_step);
-    const int64_t tile = most_rows(p->wide), planes = s->problem->N * p->groups * d->out;
+    const int64_t width = ceil_div(w->out, w->out_step), all_rows = ceil_div(h->out, h->out_step);
+    p->apart = h->out_step > 1 || h->taps == 1 ? 1 : least(all_rows, h->offset_step / gcd(h->offset_step, h->in_step));
+    const int64_t height = ceil_div(all_rows, p->apart), between = p->apart * h->in_step;
+    const int64_t tile = most_rows(p->wide), planes = s->problem->N * p->groups * d->out * p->apart;
     const bool few_weights = d->taps * h->taps * w->taps * s->reduced * s->lanes * 4 < 200 << 10;
     int64_t low, high;
     span(h, s->backward, 0, 1, &low, &high);
-    const int64_t row_reach = high - low, divisor = row_divisor(h, 2);
+    const int64_t row_reach = high - low, divisor = row_divisor(h, p->apart, 2);
     span(w, s->backward, 0, 1, &low, &high);
     const int64_t column_reach = high - low;
 
@@ -123,31 +132,57 @@ static void shape_blocks(plan *p) {
             p->columns = ceil_div(ceil_div(width, p->column_blocks), tile) * tile;
         p->column_blocks = ceil_div(width, p->columns);
         p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
-        slots = ROWS_BYTES / most(1, d->taps * row_units(p) * 4);
-        const bool fits = together * ceil_div(row_reach, row_divisor(h, 1)) <= slots;
+        slots = bytes / most(1, d->taps * row_units(p) * 4);
+        const bool fits = together * ceil_div(row_reach, row_divisor(h, p->apart, 1)) <= slots;
         const bool enough = !few_weights || height / together * planes * p->column_blocks >= FEWEST_BLOCKS;
-        if (p->columns <= 2 * tile || (fits && enough))
+        const bool far = 2 * column_reach >= p->columns * w->in_step; // halves of the columns are copied from much the same
+        if (p->columns <= 2 * tile || ((fits || far) && enough))
             break;
     }
-    p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / h->in_step;
+    p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / between;
     const int64_t fewest = few_weights ? least(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
     p->rows = ceil_div(height, most(fewest, ceil_div(height, p->rows)));
     if (p->interleaved)
         p->rows = height;
     if (p->together > 1) {
         const int64_t in_row = p->slot_columns * s->problem->G * s->reduced, out_row = p->columns * s->problem->G * s->lanes;
-        while (p->rows > 1 && (((p->rows - 1) * h->in_step + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
+        while (p->rows > 1 && (((p->rows - 1) * between + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
             p->rows = ceil_div(p->rows, 2);
     }
-    p->divisor = row_divisor(h, p->rows);
-    p->slots = ceil_div(row_reach + (p->rows - 1) * h->in_step, p->divisor);
+    p->divisor = row_divisor(h, p->apart, p->rows);
+    p->slots = ceil_div(row_reach + (p->rows - 1) * between, p->divisor);
     // Steps keep the rows of input that they share with the one before.
     const int64_t steps = ceil_div(height, p->rows);
     p->steps = 1;
-    if (p->copied && p->together == 1 && h->in_step % p->divisor == 0 && row_reach > h->in_step)
+    if (p->copied && p->together == 1 && between % p->divisor == 0 && row_reach > between)
         p->steps = most(1, steps * planes * p->column_blocks / (2 * FEWEST_BLOCKS));
     p->steps = ceil_div(steps, ceil_div(steps, least(steps, p->steps)));
-    p->row_blocks = ceil_div(steps, p->steps);
+    p->row_blocks = p->apart * ceil_div(steps, p->steps);
+}
+
+// Of an image and group.
+INLINE int64_t blocks_of(const plan *p) { return p->s.axes[0].out * p->row_blocks * p->column_blocks; }
+
+static int64_t copied_bytes(const plan *p) {
+    return p->copied ? rounded(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
+}
+
+// Takes blocks of all rows, whose input is copied once, where the weights would be read for each block more often.
+static void keep_input(plan *p) {
+    const int64_t panel = p->panel_units * p->wide * 4, weights = panel * p->panels, images = p->s.problem->N * p->groups;
+    if (!p->copied || p->line || p->together > 1 || p->interleaved || panel > PANEL_BYTES)
+        return;
+    plan kept = *p;
+    const int64_t planes = images * p->s.axes[0].out * p->apart;
+    shape_blocks(&kept, KEPT_BYTES / planes);
+    const int64_t blocks = images * blocks_of(&kept), bytes = blocks * copied_bytes(&kept);
+    if (kept.row_blocks > kept.apart || kept.steps > 1 || bytes > KEPT_BYTES)
+        return;
+    if (p->panels * bytes >= p->s.problem->N * blocks_of(p) * p->steps * weights)
+        return;
+    *p = kept;
+    p->own = p->kept = true;
+    p->kept_bytes = bytes;
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
@@ -188,9 +223,11 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->interleaved = s->in_c != 1 && s->out_c != 1 && p->together == 1 && h->taps == 1 && h->in == h->out &&
                      h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
                      s->out_x[1] == 1 && s->in_x[2] == h->in && s->out_x[2] == h->out;
-    shape_blocks(p);
+    shape_blocks(p, ROWS_BYTES);
 
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
+    if (!p->own)
+        keep_input(p);
     // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads them
     // again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to 1.4.
     const bool few_rows = problem->N * d->out * h->out <= w->out;
@@ -201,14 +238,14 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
     const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
                        (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
-    p->padded = padded;
+    p->padded = padded && !far_dilated(w);
     p->streamed = lines && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
                   s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
                   problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
-    p->rows_bytes = p->copied ? rounded(d->taps * p->slots * row_units(p) * 4) : 0;
+    p->rows_bytes = p->kept ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
     const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : 1); // at once
     p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
@@ -216,7 +253,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
-    p->streamed = p->streamed && (!padded || p->weights_bytes <= SEARCHED_BYTES);
+    p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
 }
 
 // From one of a tile's pixels to the next, in bytes.
@@ -230,7 +267,7 @@ typedef struct call {
     plan p;
     const elem *in, *weights, *bias;
     elem *out;
-    unit *packed;
+    unit *packed, *kept;
     float *biases;
     int64_t *positions;
     char *workers;
@@ -535,7 +572,9 @@ typedef struct block {
     const call *c;
     int64_t n, group;
     int64_t plane;          // of the output
-    int64_t row0, row1, column0, column1; // in q
+    int64_t first_row;      // of those that are as far apart, in q
+    int64_t row0, row1;     // counted among them
+    int64_t column0, column1; // in q
     phase depth;
     int64_t depth_first, depth_last; // its taps that meet an input
     int64_t plane_q;
@@ -545,6 +584,7 @@ typedef struct block {
     int64_t plane_step, row_step, row_divisor, low_row, low_column;
     int64_t first_slot, slots;
     int64_t fresh; // the first row that is not there yet
+    int64_t part, parts; // of the rows to copy
     bool wild;     // an Inf or NaN has been copied
     run *runs;
     float *buffer;
@@ -576,7 +616,8 @@ static void place_input(block *b, bool first, bool copy) {
         return;
     }
     const int64_t before = b->low_row;
-    span(h, s->backward, b->row0, b->row1, &b->low_row, &high_row);
+    span(h, s->backward, b->first_row + b->row0 * p->apart, b->first_row + (b->row1 - 1) * p->apart + 1, &b->low_row,
+         &high_row);
     b->row_divisor = p->divisor;
     b->slots = p->slots;
     b->wild = b->wild && !(first && copy);
@@ -595,14 +636,15 @@ static void place_input(block *b, bool first, bool copy) {
             continue;
         }
         for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
-            if ((row - b->low_row) % b->row_divisor != 0)
+            const int64_t slot = (row - b->low_row) / b->row_divisor;
+            if ((row - b->low_row) % b->row_divisor != 0 || slot % b->parts != b->part)
                 continue;
             unit *to = b->rows + t * b->plane_step + slot_of(b, row - b->low_row) * b->row_step;
             const elem *from = plane + row * s->in_x[1];
 #if OPWRIGHT_PAIRS
             if (p->line) {
                 b->wild |= copy_line(s, from, b->low_column, high_column - b->low_column, to, b->row_step,
-                                     h->in == 1 ? next : next / b->row_divisor * p->rows * h->in_step);
+                                     h->in == 1 ? next : next / b->row_divisor * p->rows * p->apart * h->in_step);
                 continue;
             }
 #endif
@@ -724,8 +766,8 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     o.scalar_row = scalar_row(p);
     o.out_row = w->out_step * pixel_out;
     const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1};
-    if (w->offset_step >= CLIPPED * w->in_step) {
-        // Far dilated: neighbours that reach the same inputs are a stretch of their own, without zeros.
+    if (far_dilated(w)) {
+        // Neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
             int64_t first, last, next_first, next_last;
             reach(w, columns, q, &first, &last);
@@ -822,7 +864,8 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
-    for (int64_t q = b->row0; q < b->row1; q++)
+    const int64_t end = b->first_row + b->row1 * p->apart;
+    for (int64_t q = b->first_row + b->row0 * p->apart; q < end; q += p->apart)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
@@ -844,24 +887,29 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
 static block block_of(const call *c, int64_t worker) {
     const plan *p = &c->p;
     char *mine = c->workers + worker * worker_bytes(p);
-    block b = {.c = c};
+    block b = {.c = c, .parts = 1};
     b.rows = (unit *)(void *)mine;
     b.runs = (run *)(void *)(mine + p->rows_bytes);
     b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
     return b;
 }
 
-static void place_block(block *b, int64_t n, int64_t group, int64_t plane, int64_t step, int64_t column_block) {
+// Whether there is one: of rows that are as far apart, the last may be fewer.
+static bool place_block(block *b, int64_t n, int64_t group, int64_t plane, int64_t row_block, int64_t step,
+                        int64_t column_block) {
     const plan *p = &b->c->p;
     const axis *d = &p->s.axes[0], *h = &p->s.axes[1], *w = &p->s.axes[2];
     b->n = n, b->group = group, b->plane = plane;
-    b->row0 = step * p->rows;
-    b->row1 = least(b->row0 + p->rows, ceil_div(h->out, h->out_step));
+    const int64_t blocks = p->row_blocks / p->apart;
+    b->first_row = row_block / blocks;
+    b->row0 = (row_block % blocks * p->steps + step) * p->rows;
+    b->row1 = least(b->row0 + p->rows, ceil_div(ceil_div(h->out, h->out_step) - b->first_row, p->apart));
     b->column0 = column_block * p->columns;
     b->column1 = least(b->column0 + p->columns, ceil_div(w->out, w->out_step));
     b->depth = phase_of(d, plane % d->out_step, p->s.backward);
     b->plane_q = plane / d->out_step;
     reach(d, &b->depth, b->plane_q, &b->depth_first, &b->depth_last);
+    return b->row0 < b->row1;
 }
 
 static void shared_task(const void *context, int64_t task, int64_t worker) {
@@ -879,16 +927,29 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     task /= p->row_blocks;
     const int64_t planes = p->s.axes[0].out, G = p->groups / near;
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
-    const int64_t height = ceil_div(p->s.axes[1].out, p->s.axes[1].out_step);
-    for (int64_t step = 0; step < p->steps && (row_block * p->steps + step) * p->rows < height; step++) {
-        place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block * p->steps + step,
-                    column_block);
+    for (int64_t step = 0; step < p->steps; step++) {
+        if (!place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block, step, column_block))
+            break;
         place_input(&b, step == 0, true);
         for (int64_t panel = first; panel < last; panel++)
             panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
     }
     if (c->streamed)
         stream_end();
+}
+
+// Input that is kept: rows of a block.
+static void keep_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = &c->p;
+    block b = block_of(c, worker);
+    b.part = task % KEPT_PARTS, b.parts = KEPT_PARTS;
+    task /= KEPT_PARTS;
+    b.rows = c->kept + task * (copied_bytes(p) / (int64_t)sizeof *b.rows);
+    const int64_t columns = task % p->column_blocks, rows = task / p->column_blocks % p->row_blocks;
+    const int64_t image = task / blocks_of(p), plane = task / p->column_blocks / p->row_blocks % p->s.axes[0].out;
+    if (place_block(&b, image / p->groups, image % p->groups, plane, rows, 0, columns))
+        place_input(&b, true, true);
 }
 
 static void own_task(const void *context, int64_t task, int64_t worker) {
@@ -899,7 +960,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
     unit *packed = (unit *)(void *)((char *)b.buffer + p->buffer_bytes);
     const int64_t planes = p->s.axes[0].out;
-    const int64_t steps = ceil_div(ceil_div(p->s.axes[1].out, p->s.axes[1].out_step), p->rows);
+    const int64_t steps = p->row_blocks * p->steps;
     const bool single = p->s.problem->N * planes * steps * p->column_blocks == 1;
     for (int64_t panel = first; panel < last; panel++) {
         const unit *weights = packed;
@@ -911,8 +972,14 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
             for (int64_t plane = 0; plane < planes; plane++)
                 for (int64_t rows = 0; rows < steps; rows++)
                     for (int64_t columns = 0; columns < p->column_blocks; columns++) {
-                        place_block(&b, n, group, plane, rows, columns);
-                        place_input(&b, true, panel == first || !single);
+                        if (!place_block(&b, n, group, plane, rows / p->steps, rows % p->steps, columns))
+                            continue;
+                        if (p->kept) {
+                            const int64_t image = n * p->groups + group;
+                            const int64_t number = ((image * planes + plane) * p->row_blocks + rows) * p->column_blocks + columns;
+                            b.rows = c->kept + number * (copied_bytes(p) / (int64_t)sizeof *b.rows);
+                        }
+                        place_input(&b, true, !p->kept && (panel == first || !single));
                         panel_of_block(&b, panel, weights);
                     }
     }
@@ -929,7 +996,7 @@ int64_t over_channels_scratch(const opwright_problem *problem, bool backward, in
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward, workers);
-    return p.bias_bytes + p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
+    return p.bias_bytes + p.positions_bytes + p.weights_bytes + p.kept_bytes + most(1, workers) * worker_bytes(&p);
 }
 
 bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
@@ -949,7 +1016,8 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
     c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
-    c.workers = (char *)c.packed + p->weights_bytes;
+    c.kept = (unit *)(void *)((char *)c.packed + p->weights_bytes);
+    c.workers = (char *)c.kept + p->kept_bytes;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
@@ -960,6 +1028,8 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
             const vec v = bias && count > 0 ? elem_load_part(bias + g * p->lanes + l, count) : (vec){0};
             vec_store(c.biases + g * padded + l, v);
         }
+    if (p->kept)
+        opwright_run(team, keep_task, &c, own.N * p->groups * blocks_of(p) * KEPT_PARTS);
     if (p->own) {
         opwright_run(team, own_task, &c, p->groups * p->groups_of_panels);
         return;

@@ -3,6 +3,8 @@
 #include "engine.h"
 #include "solves.h"
 
+enum { FAR = 128 }; // apart, taps make rows long enough: less gains nothing
+
 static int64_t bias_bytes(const opwright_problem *p) { return (p->G * p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
 
 // A kernel as large as its tensor: where both lie alike, all their cells are channels, and one tap is left. How many
@@ -50,9 +52,34 @@ static int64_t channels_of_cells(opwright_problem *p, bool backward, bool *besid
     return cells > 1 ? cells : fold(p, backward);
 }
 
+// A single row whose taps are far apart is many rows, as long as they are apart: its taps lie one below the other, and
+// copied rows serve all of them. The last rows of either side may be shorter, so that columns [first, last) have the same
+// number of rows: up to three problems, the one of `first` and where it lies.
+static opwright_problem wrapped(const opwright_problem *problem, int64_t first, int64_t *last) {
+    opwright_problem p = tamed(problem);
+    const int64_t far = p.dilation[2];
+    *last = INT64_MAX;
+    if (far < FAR || p.stride[2] != 1 || p.pad[2] % far != 0 || p.small[2] < far || p.big[2] < far ||
+        p.small[1] != 1 || p.big[1] != 1 || p.taps[1] != 1 || p.pad[1] != 0)
+        return p;
+    *last = far;
+    if (first < p.small[2] % far)
+        *last = p.small[2] % far;
+    if (first < p.big[2] % far)
+        *last = least(*last, p.big[2] % far);
+    const opwright_problem row = p;
+    move_axis(&row, 2, &p, 1);
+    p.dilation[1] = p.dilation[2] = 1, p.pad[1] /= far, p.pad[2] = 0, p.taps[2] = 1;
+    p.small[1] = ceil_div(row.small[2] - first, far), p.big[1] = ceil_div(row.big[2] - first, far);
+    p.small[2] = p.big[2] = *last - first;
+    p.small_x[1] = far * row.small_x[2], p.big_x[1] = far * row.big_x[2];
+    *last = *last < far ? *last : INT64_MAX;
+    return p;
+}
+
 // Rows shorter than a vector make short tiles. Where columns have no taps, columns are the rows.
 static opwright_problem upright(const opwright_problem *problem) {
-    opwright_problem p = tamed(problem);
+    opwright_problem p = *problem;
     const bool free = p.taps[2] == 1 && p.stride[2] == 1 && p.pad[2] == 0 && p.small[2] == p.big[2];
     const bool last = p.big_c == 1 && p.small_c == 1;
     const bool whole = p.small_x[1] == p.small[2] && p.big_x[1] == p.big[2] && p.small_x[2] == 1 && p.big_x[2] == 1;
@@ -64,19 +91,19 @@ static opwright_problem upright(const opwright_problem *problem) {
     return p;
 }
 
-static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                       const elem *bias, elem *out, const opwright_team *team, void *scratch) {
-    opwright_problem p = upright(problem);
+static void solve_rows(opwright_problem p, bool backward, const elem *in, const elem *weights, const elem *bias,
+                       elem *out, const opwright_team *team, void *scratch) {
     if (plain_fits(&p)) {
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
         return;
     }
     bool beside;
+    const int64_t channels = p.B;
     const int64_t cells = channels_of_cells(&p, backward, &beside);
     if (backward && bias && cells > 1) {
         elem *biases = scratch;
         for (int64_t i = 0; i < p.G * p.B; i++)
-            biases[i] = bias[beside ? i / cells : i % problem->B];
+            biases[i] = bias[beside ? i / cells : i % channels];
         bias = biases;
         scratch = (char *)scratch + bias_bytes(&p);
     }
@@ -88,8 +115,7 @@ static void solve_data(const opwright_problem *problem, bool backward, const ele
         over_channels(&p, backward, in, weights, bias, out, team, scratch);
 }
 
-static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
-    opwright_problem p = upright(problem);
+static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers) {
     if (plain_fits(&p))
         return 0;
     bool beside;
@@ -101,9 +127,30 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
     return biases + over_channels_scratch(&p, backward, workers);
 }
 
+static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                       const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+    const int64_t in_step = backward ? problem->small_x[2] : problem->big_x[2];
+    const int64_t out_step = backward ? problem->big_x[2] : problem->small_x[2];
+    for (int64_t first = 0, last; first < INT64_MAX; first = last) {
+        const opwright_problem p = wrapped(problem, first, &last);
+        solve_rows(upright(&p), backward, in + first * in_step, weights, bias, out + first * out_step, team, scratch);
+    }
+}
+
+static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+    int64_t bytes = 0;
+    for (int64_t first = 0, last; first < INT64_MAX; first = last) {
+        const opwright_problem p = wrapped(problem, first, &last);
+        bytes = most(bytes, rows_scratch(upright(&p), backward, workers));
+    }
+    return bytes;
+}
+
 static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
-    opwright_problem p = upright(problem);
-    if (plain_fits(&p))
+    int64_t last;
+    const opwright_problem rows = wrapped(problem, 0, &last);
+    opwright_problem p = upright(&rows);
+    if (plain_fits(&p) || last != INT64_MAX)
         return OPWRIGHT_NOT_FIXED;
     bool beside;
     channels_of_cells(&p, backward, &beside);
