@@ -7,7 +7,7 @@
 #include "tile.h"
 
 // Neighbouring axes of a product without taps are one axis: longer rows, fuller tiles.
-static void collapse(opwright_problem *p) {
+static inline void collapse(opwright_problem *p) {
     for (int a = 0; a < 3; a++)
         if (p->taps[a] != 1 || p->stride[a] != 1 || p->pad[a] != 0 || p->small[a] != p->big[a])
             return;
@@ -95,7 +95,7 @@ INLINE vec pick_lanes(const vec *from, int64_t step, int64_t there, ivec lanes) 
 
 // A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with weights
 // the pixels are lanes. Loops of a known length keep it in registers: 3 times as fast as through memory.
-static void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
+static inline void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
                       unit *to, int64_t pixel, int64_t channel_units) {
     vec v[LANES];
     UNROLL for (int64_t i = 0; i < LANES; i++)
