@@ -18,10 +18,11 @@ enum {
     MOST_BYTES = 1 << 20,    // of the smallest block
     BLOCK_COLUMNS = 512,     // of the input at most, a few more with taps
     FEWEST_TASKS = 16,
-    MOST_CHANNELS = 4,       // of the output
+    MOST_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
     FEWEST_REDUCED = 16,     // with fewer, products cost more than what they save
-    MOST_INTERLEAVED = 8,    // rows of output that are interleaved in registers
-    AHEAD_LINES = 8,         // asked for before they are copied
+    MOST_INTERLEAVED = 6,    // rows of output that are interleaved lane by lane, where more are transposed
+    AHEAD_LINES = 8,         // asked for before they are copied,
+    AHEAD_PIXELS = 64,       // and so many pixels of lines of channels
 };
 
 typedef struct plan {
@@ -29,6 +30,7 @@ typedef struct plan {
     int64_t channels;      // reduced, in units
     int64_t row_products;  // of a row of taps
     int64_t weights_pitch; // from the weights of a product to the next
+    bool apart;            // the phases of rows have their products one after the other
     int64_t rows, columns; // of a block, in q
     int64_t row_blocks, column_blocks;
     int64_t line;          // from a channel of the copied input to the next
@@ -59,7 +61,9 @@ static void size_block(plan *p) {
     p->line = line_of(in_rows * in_columns);
     p->product_line = line_of(p->rows * in_columns);
     p->input_bytes = p->channels * p->line * 4;
-    p->products_bytes = rounded((d->taps * h->taps * p->row_products * p->product_line + 2 * LANES) * 4);
+    // Of rows of taps: one phase's where the input is one plane, else all that planes add to one after the other.
+    const int64_t tap_rows = p->apart ? ceil_div(h->taps, h->classes) : d->taps * h->taps;
+    p->products_bytes = rounded((tap_rows * p->row_products * p->product_line + 2 * LANES) * 4);
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward) {
@@ -70,6 +74,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
     p->row_products = w->taps * s->lanes;
     p->weights_pitch = line_of(p->channels) - LANES;
+    p->apart = d->taps == 1;
     const int64_t height = ceil_div(h->out, h->out_step), width = ceil_div(w->out, w->out_step);
     p->rows = height, p->columns = width;
     if (width > BLOCK_COLUMNS)
@@ -81,7 +86,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
         const bool fits = p->input_bytes + p->products_bytes <= BLOCK_BYTES;
         const bool enough = planes * p->column_blocks * ceil_div(height, p->rows) >= FEWEST_TASKS;
         if (p->rows > 1 && (!fits || (!enough && p->rows > h->taps)))
-            p->rows = ceil_div(p->rows, 2);
+            p->rows -= ceil_div(p->rows, 4);
         else if (p->columns > 8 * LANES && (!fits || (!enough && p->columns > w->taps)))
             p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
         else
@@ -115,6 +120,7 @@ typedef struct call {
     unit *packed;
     int64_t *positions;
     char *workers;
+    ivec turns[MOST_INTERLEAVED]; // lanes of the rows of output that are neighbours in memory
 } call;
 
 // Weights.
@@ -205,7 +211,7 @@ static void copy_pixels(const plan *p, const elem *from, int64_t count, unit *to
             const elem *at = from + x * s->in_x[2] + u * UNIT_CHANNELS;
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++) {
-                __builtin_prefetch((const char *)(at + (2 * LANES + i) * s->in_x[2]));
+                __builtin_prefetch((const char *)(at + (AHEAD_PIXELS + i) * s->in_x[2]), 0, 2);
                 v[i] = i < pixels ? channel_units(at + i * s->in_x[2], s->reduced - u * UNIT_CHANNELS) : (vec){0};
             }
             vec_transpose(v);
@@ -258,28 +264,30 @@ static void multiply(const plan *p, const unit *weights, const unit *input, int6
     }
 }
 
-// Rows of `count` sums to the output: row after row, or one element of each in turns, `total` of these.
-static void store_interleaved(const float *from, int64_t pitch, int64_t rows, int64_t total, elem *to) {
-    const int64_t count = ceil_div(total, rows);
-    if (rows <= MOST_INTERLEAVED) {
-        ivec lanes[MOST_INTERLEAVED];
-        for (int64_t j = 0; j < rows; j++)
-            for (int64_t i = 0; i < LANES; i++)
-                lanes[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
-        for (int64_t x = 0; x < count; x += LANES) {
-            vec v[MOST_INTERLEAVED];
-            for (int64_t j = 0; j < rows; j++)
-                v[j] = vec_load(from + j * pitch + x);
-            for (int64_t j = 0; j < rows; j++) {
-                const int64_t left = total - x * rows - j * LANES;
-                const vec picked = pick_lanes(v, 1, rows * LANES, lanes[j]);
-                if (left > 0)
-                    store_line(to + x * rows + j * LANES, 1, picked, left);
-            }
+// Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
+INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+    for (int64_t x = 0; x * rows < total; x += LANES) {
+        vec v[MOST_INTERLEAVED];
+        UNROLL for (int64_t j = 0; j < rows; j++)
+            v[j] = vec_load(from + j * pitch + x);
+        UNROLL for (int64_t j = 0; j < rows; j++) {
+            const int64_t left = total - x * rows - j * LANES;
+            if (left > 0)
+                store_line(to + x * rows + j * LANES, 1, rows == 1 ? v[0] : pick_lanes(v, 1, rows * LANES, turns[j]), left);
         }
-        return;
     }
-    for (int64_t x = 0; x < count; x += LANES)
+}
+
+static void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+    switch (rows) {
+    case 1: interleave(from, pitch, 1, turns, total, to); return;
+    case 2: interleave(from, pitch, 2, turns, total, to); return;
+    case 3: interleave(from, pitch, 3, turns, total, to); return;
+    case 4: interleave(from, pitch, 4, turns, total, to); return;
+    case 5: interleave(from, pitch, 5, turns, total, to); return;
+    case 6: interleave(from, pitch, 6, turns, total, to); return;
+    }
+    for (int64_t x = 0; x * rows < total; x += LANES)
         for (int64_t row = 0; row < rows; row += LANES) {
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
@@ -317,6 +325,11 @@ static void add_terms(const block *b, int64_t terms, int64_t product, int64_t co
     }
 }
 
+// The first product that a block has of a row of taps.
+INLINE int64_t product_of(const plan *p, int64_t td, const phase *rows, int64_t th) {
+    return ((p->apart ? 0 : td * p->s.axes[1].taps + rows->position) + th) * p->row_products;
+}
+
 // The taps of one row and phase that have products, in the order in which they are added.
 static int64_t list_terms(const block *b, int64_t row_q, const phase *rows, const phase *columns) {
     const plan *p = &b->c->p;
@@ -329,11 +342,16 @@ static int64_t list_terms(const block *b, int64_t row_q, const phase *rows, cons
         for (int64_t th = first; th < last; th++)
             for (int64_t tw = 0; tw < columns->taps; tw++) {
                 const int64_t shift = b->column0 + columns->offset + tw * w->offset_step;
-                const int64_t product = (td * h->taps + rows->position + th) * p->row_products + (columns->position + tw) * s->lanes;
+                const int64_t product = product_of(p, td, rows, th) + (columns->position + tw) * s->lanes;
                 b->terms[count++] = (term){b->products + product * p->product_line + (row_q - b->row0) * width + shift - b->low_column,
                                            -shift, w->in - shift};
             }
     return count;
+}
+
+// Whether channels are neighbours in memory, and columns beside them.
+INLINE bool channels_in_turns(const solve *s) {
+    return s->lanes == 1 ? s->out_x[2] == 1 : s->out_c == 1 && s->out_x[2] == s->lanes;
 }
 
 static void sum_row(const block *b, int64_t row_q, const phase *rows, elem *out) {
@@ -353,18 +371,35 @@ static void sum_row(const block *b, int64_t row_q, const phase *rows, elem *out)
     // Outputs that are neighbours in memory lie in turns.
     const int64_t total = least(w->out, b->column1 * step) - b->column0 * step;
     out += b->column0 * step * s->out_x[2];
-    if (s->lanes == 1 ? s->out_x[2] == 1 : s->out_c == 1 && s->out_x[2] == s->lanes) {
-        store_interleaved(b->sums, p->sum_line, step * s->lanes, total * s->lanes, out);
+    if (channels_in_turns(s)) {
+        store_interleaved(b->sums, p->sum_line, step * s->lanes, c->turns, total * s->lanes, out);
         return;
     }
     for (int64_t l = 0; l < s->lanes; l++) {
         if (s->out_x[2] == 1) {
-            store_interleaved(b->sums + l * p->sum_line, s->lanes * p->sum_line, step, total, out + l * s->out_c);
+            store_interleaved(b->sums + l * p->sum_line, s->lanes * p->sum_line, step, c->turns, total, out + l * s->out_c);
             continue;
         }
         for (int64_t r = 0; r < step; r++)
             for (int64_t x = 0; x * step + r < total; x++)
                 elem_put(out + l * s->out_c + (x * step + r) * s->out_x[2], b->sums[(r * s->lanes + l) * p->sum_line + x]);
+    }
+}
+
+// All products of one plane that rows of one phase need.
+static void multiply_phase(const block *b, int64_t td, int64_t r) {
+    const call *c = b->c;
+    const plan *p = &c->p;
+    const axis *d = &p->s.axes[0], *h = &p->s.axes[1];
+    const phase rows = phase_of(h, r, p->s.backward);
+    const int64_t width = b->high_column - b->low_column;
+    for (int64_t th = 0; th < rows.taps; th++) {
+        const int64_t from = b->row0 + rows.offset + th * h->offset_step;
+        const int64_t low = most(from, 0), high = least(least(b->row1, rows.count) - b->row0 + from, h->in);
+        const int64_t tap = (b->group * d->taps + b->depth.position + td) * h->taps + rows.position + th;
+        if (low < high && width > 0)
+            multiply(p, c->packed + tap * p->row_products * p->weights_pitch, b->input + (low - b->low_row) * width,
+                     (high - low) * width, b->products + product_of(p, td, &rows, th) * p->product_line + (low - from) * width);
     }
 }
 
@@ -390,29 +425,21 @@ static void task(const void *context, int64_t task, int64_t worker) {
     needed(h, s->backward, b.row0, b.row1, &b.low_row, &b.high_row);
     needed(w, s->backward, b.column0, b.column1, &b.low_column, &b.high_column);
 
-    const int64_t width = b.high_column - b.low_column;
-    for (int64_t td = b.depth_first; td < b.depth_last && width > 0; td++) {
-        copy_input(&b, td);
-        for (int64_t r = 0; r < h->out_step; r++) {
-            const phase rows = phase_of(h, r, s->backward);
-            for (int64_t th = 0; th < rows.taps; th++) {
-                const int64_t from = b.row0 + rows.offset + th * h->offset_step;
-                const int64_t low = most(from, 0), high = least(least(b.row1, rows.count) - b.row0 + from, h->in);
-                const int64_t tap = (b.depth.position + td) * h->taps + rows.position + th;
-                const int64_t of_block = td * h->taps + rows.position + th;
-                if (low < high)
-                    multiply(p, c->packed + (b.group * d->taps * h->taps + tap) * p->row_products * p->weights_pitch,
-                             b.input + (low - b.low_row) * width, (high - low) * width,
-                             b.products + of_block * p->row_products * p->product_line + (low - from) * width);
-            }
-        }
-    }
     elem *image = c->out + b.n * s->out_n + b.group * s->lanes * s->out_c + b.plane * s->out_x[0];
-    for (int64_t q = b.row0; q < b.row1; q++)
-        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
-            const phase rows = phase_of(h, r, s->backward);
-            sum_row(&b, q, &rows, image + (q * h->out_step + r) * s->out_x[1]);
+    const int64_t phases = p->apart ? 1 : h->out_step;
+    for (int64_t r = 0; r < h->out_step; r += phases) {
+        for (int64_t td = b.depth_first; td < b.depth_last; td++) {
+            if (r == 0)
+                copy_input(&b, td);
+            for (int64_t i = r; i < r + phases; i++)
+                multiply_phase(&b, td, i);
         }
+        for (int64_t q = b.row0; q < b.row1; q++)
+            for (int64_t i = r; i < r + phases && q * h->out_step + i < h->out; i++) {
+                const phase rows = phase_of(h, i, s->backward);
+                sum_row(&b, q, &rows, image + (q * h->out_step + i) * s->out_x[1]);
+            }
+    }
 }
 
 bool over_products_fits(const opwright_problem *problem, bool backward) {
@@ -443,6 +470,10 @@ void over_products(const opwright_problem *problem, bool backward, const elem *i
     c.positions = scratch;
     c.packed = (unit *)(void *)((char *)scratch + p->positions_bytes);
     c.workers = (char *)c.packed + p->weights_bytes;
+    const int64_t rows = p->s.axes[2].out_step * (channels_in_turns(&p->s) ? p->s.lanes : 1);
+    for (int64_t j = 0; j < least(rows, MOST_INTERLEAVED); j++)
+        for (int64_t i = 0; i < LANES; i++)
+            c.turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
     list_positions(&p->s, own.taps[2], 1, c.positions);
     opwright_run(team, pack_task, &c, own.G * p->s.lanes);
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);
