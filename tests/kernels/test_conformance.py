@@ -100,6 +100,59 @@ def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_patches_that_do_not_overlap_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Columns that every stride takes as a whole, beside an Inf or NaN in some; with one plane and with more."""
+    random = rng("patches", layout, dtype)
+    for number, (big, columns, rank) in enumerate([(3, 16, 2), (3, 4, 2), (2, 6, 2), (1, 8, 2), (5, 2, 1), (3, 4, 3)]):
+        kernel = [*random.integers(1, 4, rank - 1).tolist(), columns]
+        extent = [size * int(random.integers(3, 20)) for size in kernel]
+        pads = [0] * (rank - 1) + [columns * (number % 2)]
+        attributes = {"strides": kernel, "pads_begin": pads, "pads_end": pads, "dilations": [1] * rank}
+        attributes |= {"data_format": layout, "weights_format": "OIX"}
+        src = random.integers(-2, 3, (2, big, *extent) if layout == "NCX" else (2, *extent, big)).astype(DTYPES[dtype])
+        weights, bias = (random.integers(-2, 3, shape).astype(DTYPES[dtype]) for shape in [(37, big, *kernel), (37,)])
+        if number % 2:
+            src.reshape(-1)[random.integers(src.size)] = np.inf
+            weights.reshape(-1)[random.integers(weights.size)] = np.nan
+        forward = Call("Convolution", (src, weights, bias), attributes)
+        check(forward)
+        dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
+        bias = random.integers(-2, 3, big).astype(DTYPES[dtype])
+        check(Call("ConvTranspose", (dst, weights, bias), attributes | {"weights_format": "IOX"}))
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_many_channels_to_few_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Strides and dilations on every axis, rows of several blocks, groups, and an Inf or NaN in some."""
+    random = rng("many to few", layout, dtype)
+    few = [(1, 3, 33, 2), (1, 1, 40, 1), (1, 4, 17, 3), (2, 2, 50, 2), (1, 3, 260, 2), (1, 1, 70, 1), (1, 7, 20, 2), (3, 1, 21, 3)]
+    for number, (groups, big, small, rank) in enumerate(few):
+        strides, dilations, begin, end, kernel, extent = (
+            random.integers(*ends, rank).tolist() for ends in [(1, 5), (1, 4), (0, 3), (0, 3), (1, 6), (3, 13)]
+        )
+        extent[-1] = int(random.integers(9, 700 if rank == 1 else 90))
+        attributes = {"strides": strides, "dilations": dilations, "pads_begin": begin, "pads_end": end}
+        attributes |= {"groups": groups, "data_format": layout, "weights_format": ["IOX", "XOI"][number % 2]}
+        channels = groups * small
+        src = random.integers(-2, 3, (2, channels, *extent) if layout == "NCX" else (2, *extent, channels))
+        shape = (channels, big, *kernel) if number % 2 == 0 else (*kernel, big, channels)
+        src, weights, bias = (
+            array.astype(DTYPES[dtype]) for array in (src, random.integers(-2, 3, shape), random.integers(-2, 3, groups * big))
+        )
+        check(Call("ConvTranspose", (src, weights, bias), attributes))
+        for array in (src, weights):
+            array.reshape(-1)[random.integers(array.size)] = [np.inf, np.nan][number % 2]
+        for threads in (1, 3):
+            check(Call("ConvTranspose", (src, weights), attributes), threads=threads)
+        forward = attributes | {"strides": [1] * rank, "weights_format": ["XIO", "OIX"][number % 2]}
+        axes = [*range(2, 2 + rank), 0, 1] if number % 2 == 0 else [*range(rank, rank + 2), *range(rank)]
+        if groups == 1 and all((k - 1) * d < n for k, d, n in zip(kernel, dilations, extent)):
+            check(Call("Convolution", (src, np.ascontiguousarray(weights.transpose(axes))), forward))
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_products_of_few_columns_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Kernels of one tap on one small image: threads share out its channels, even and odd numbers of them."""
     random = rng("products", layout, dtype)

@@ -14,6 +14,9 @@
 #define over_columns OPWRIGHT_NAME(over_columns)
 #define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
 #define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
+#define over_products OPWRIGHT_NAME(over_products)
+#define over_products_fits OPWRIGHT_NAME(over_products_fits)
+#define over_products_scratch OPWRIGHT_NAME(over_products_scratch)
 #define plain OPWRIGHT_NAME(plain)
 #define plain_fits OPWRIGHT_NAME(plain_fits)
 #define product OPWRIGHT_NAME(product)
@@ -50,6 +53,12 @@ bool product_fits(const opwright_problem *problem, bool backward);
 void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
              elem *out, const opwright_team *team, void *scratch);
 int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers);
+
+// The same for the fewest channels, by products of each input with all taps.
+bool over_products_fits(const opwright_problem *problem, bool backward);
+void over_products(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                   const elem *bias, elem *out, const opwright_team *team, void *scratch);
+int64_t over_products_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // w.
 void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,

@@ -7,7 +7,7 @@
 #include "tile.h"
 
 // Neighbouring axes of a product without taps are one axis: longer rows, fuller tiles.
-static void collapse(opwright_problem *p) {
+static inline void collapse(opwright_problem *p) {
     for (int a = 0; a < 3; a++)
         if (p->taps[a] != 1 || p->stride[a] != 1 || p->pad[a] != 0 || p->small[a] != p->big[a])
             return;

@@ -30,13 +30,21 @@ static int64_t whole(opwright_problem *p, bool *beside) {
 }
 
 // Columns of big that every stride, tap and pad takes as a whole become channels, where neighbours lie like these: pairs
-// and vectors of big are fuller. How many become one.
+// and vectors of big are fuller. Channels that lie otherwise are planes of one tap each before: where they are summed,
+// and pairs of them would have to be made. How many columns become one.
 static int64_t fold(opwright_problem *p, bool backward) {
     const int64_t columns = gcd(gcd(p->big[2], p->taps[2]), gcd(p->stride[2], p->pad[2]));
     const bool alike = p->B == 1 || (p->big_x[2] == p->B * p->big_c && p->w_k[2] == p->B * p->w_b);
+    const bool single = p->big[0] == 1 && p->small[0] == 1 && p->taps[0] == 1 && p->pad[0] == 0;
+    const bool planes = OPWRIGHT_PAIRS && !backward && single && p->big_x[2] == 1;
     const bool gains = backward || OPWRIGHT_PAIRS;
-    if (!gains || p->G > 1 || p->dilation[2] > 1 || columns == 1 || !alike)
+    if (!gains || p->G > 1 || p->dilation[2] > 1 || columns == 1 || !(alike || planes))
         return 1;
+    if (!alike) {
+        p->big[0] = p->taps[0] = p->B;
+        p->big_x[0] = p->big_c, p->w_k[0] = p->w_b;
+        p->B = 1;
+    }
     if (p->B == 1)
         p->big_c = p->big_x[2], p->w_b = p->w_k[2];
     p->B *= columns;
@@ -109,6 +117,8 @@ static void solve_rows(opwright_problem p, bool backward, const elem *in, const 
     }
     if (product_fits(&p, backward))
         product(&p, backward, in, weights, bias, out, team, scratch);
+    else if (over_products_fits(&p, backward))
+        over_products(&p, backward, in, weights, bias, out, team, scratch);
     else if (over_columns_fits(&p, backward))
         over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
@@ -122,6 +132,8 @@ static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers) 
     const int64_t biases = channels_of_cells(&p, backward, &beside) > 1 && backward ? bias_bytes(&p) : 0;
     if (product_fits(&p, backward))
         return biases + product_scratch(&p, backward, workers);
+    if (over_products_fits(&p, backward))
+        return biases + over_products_scratch(&p, backward, workers);
     if (over_columns_fits(&p, backward))
         return biases + over_columns_scratch(&p, backward, workers);
     return biases + over_channels_scratch(&p, backward, workers);
@@ -154,7 +166,8 @@ static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_
         return OPWRIGHT_NOT_FIXED;
     bool beside;
     channels_of_cells(&p, backward, &beside);
-    if (product_fits(&p, backward) || over_columns_fits(&p, backward) || !over_channels_fixed(&p, backward, values))
+    if (product_fits(&p, backward) || over_products_fits(&p, backward) || over_columns_fits(&p, backward) ||
+        !over_channels_fixed(&p, backward, values))
         return OPWRIGHT_NOT_FIXED;
     return OPWRIGHT_FIXED_CHANNELS;
 }

@@ -1,0 +1,480 @@
+// y and x of few output channels whose inputs are as dense as they: products first, sums after.
+//
+// A tile over columns has a row for each output channel, too few for its registers. Here all taps of a kernel's row are
+// its rows, too: a product without taps gives what every input adds to the outputs around it, and every output is then
+// the sum of what its taps have. A product costs a store and a load more, little against a sum of many channels.
+//
+// Weights are packed `[group][tap][output channel][reduced channel]`, taps in the order of phases.h. A task is a block of
+// rows and columns of one plane of output. For each tap in depth it copies the input as `[reduced channel][row][column]`,
+// without padding and one row after the other, for no tap has to know where they end; multiplies for each tap in height
+// the rows that this tap meets; then sums and stores row by row. Products outside the tensor are not made, or left out
+// of the sums, so no zero is ever multiplied.
+
+#include "engine.h"
+#include "solve.h"
+
+enum {
+    BLOCK_BYTES = 640 << 10, // of a block's input and products: they stay in the second-level cache
+    MOST_BYTES = 1 << 20,    // of the smallest block
+    BLOCK_COLUMNS = 512,     // of the input at most, a few more with taps
+    FEWEST_TASKS = 16,
+    MOST_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
+    FEWEST_REDUCED = 16,     // with fewer, products cost more than what they save
+    MOST_INTERLEAVED = 6,    // rows of output that are interleaved lane by lane, where more are transposed
+    AHEAD_LINES = 8,         // asked for before they are copied,
+    AHEAD_PIXELS = 64,       // and so many pixels of lines of channels
+};
+
+typedef struct plan {
+    solve s;
+    int64_t channels;      // reduced, in units
+    int64_t row_products;  // of a row of taps
+    int64_t weights_pitch; // from the weights of a product to the next
+    bool apart;            // the phases of rows have their products one after the other
+    int64_t rows, columns; // of a block, in q
+    int64_t row_blocks, column_blocks;
+    int64_t line;          // from a channel of the copied input to the next
+    int64_t product_line;  // from a product to the next
+    int64_t sum_line;      // from one of the rows that are interleaved to the next
+    int64_t weights_bytes, positions_bytes, input_bytes, products_bytes, sums_bytes, terms_bytes;
+} plan;
+
+// An odd number of cache lines, with a vector beyond `count`: neighbours share no set of the first-level cache.
+static int64_t line_of(int64_t count) { return ((count + LANES + 15) / 16 | 1) * 16; }
+
+// The input's rows, or columns, that outputs [q0, q1) of all phases need and that there are.
+static void needed(const axis *a, bool backward, int64_t q0, int64_t q1, int64_t *low, int64_t *high) {
+    span(a, backward, q0, q1, low, high);
+    *low = least(most(*low, 0), a->in);
+    *high = most(*low, least(*high, a->in));
+}
+
+// The sizes of a block of p->rows and p->columns.
+static void size_block(plan *p) {
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    int64_t low, high;
+    span(h, s->backward, 0, p->rows, &low, &high);
+    const int64_t in_rows = least(high - low, h->in);
+    span(w, s->backward, 0, p->columns, &low, &high);
+    const int64_t in_columns = least(high - low, w->in);
+    p->line = line_of(in_rows * in_columns);
+    p->product_line = line_of(p->rows * in_columns);
+    p->input_bytes = p->channels * p->line * 4;
+    // Of rows of taps: one phase's where the input is one plane, else all that planes add to one after the other.
+    const int64_t tap_rows = p->apart ? ceil_div(h->taps, h->classes) : d->taps * h->taps;
+    p->products_bytes = rounded((tap_rows * p->row_products * p->product_line + 2 * LANES) * 4);
+}
+
+static void plan_of(plan *p, opwright_problem *problem, bool backward) {
+    *p = (plan){.s = solve_of(problem, backward)};
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t taps = d->taps * h->taps * w->taps;
+    p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
+    p->row_products = w->taps * s->lanes;
+    p->weights_pitch = line_of(p->channels) - LANES;
+    p->apart = d->taps == 1;
+    const int64_t height = ceil_div(h->out, h->out_step), width = ceil_div(w->out, w->out_step);
+    p->rows = height, p->columns = width;
+    if (width > BLOCK_COLUMNS)
+        p->columns = ceil_div(ceil_div(width, ceil_div(width, BLOCK_COLUMNS)), LANES) * LANES;
+    const int64_t planes = problem->N * problem->G * d->out;
+    for (;;) {
+        size_block(p);
+        p->column_blocks = ceil_div(width, p->columns);
+        const bool fits = p->input_bytes + p->products_bytes <= BLOCK_BYTES;
+        const bool enough = planes * p->column_blocks * ceil_div(height, p->rows) >= FEWEST_TASKS;
+        if (p->rows > 1 && (!fits || (!enough && p->rows > h->taps)))
+            p->rows -= ceil_div(p->rows, 4);
+        else if (p->columns > 8 * LANES && (!fits || (!enough && p->columns > w->taps)))
+            p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
+        else
+            break;
+    }
+    p->row_blocks = ceil_div(height, p->rows);
+    p->rows = ceil_div(height, p->row_blocks);
+    p->row_blocks = ceil_div(height, p->rows);
+    size_block(p);
+    p->sum_line = line_of(p->columns);
+    p->weights_bytes = rounded(problem->G * taps * s->lanes * p->weights_pitch * 4);
+    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
+    p->sums_bytes = rounded(w->out_step * s->lanes * p->sum_line * 4);
+    p->terms_bytes = rounded(taps * 3 * (int64_t)sizeof(int64_t));
+}
+
+static int64_t worker_bytes(const plan *p) {
+    return p->input_bytes + p->products_bytes + p->sums_bytes + p->terms_bytes;
+}
+
+// What a tap adds to a row of outputs: products of the input at column q + shift.
+typedef struct term {
+    const float *products; // of q = 0
+    int64_t first, last;   // the q that have one
+} term;
+
+typedef struct call {
+    plan p;
+    const elem *in, *weights, *bias;
+    elem *out;
+    unit *packed;
+    int64_t *positions;
+    char *workers;
+    ivec turns[MOST_INTERLEAVED]; // lanes of the rows of output that are neighbours in memory
+} call;
+
+// Weights.
+
+// The weights of `count` products, `along` elements apart, as rows of scalars; places[i] is where the i-th begins.
+static void pack_products(const plan *p, const elem *from, int64_t along, int64_t count, unit *const *places) {
+    const solve *s = &p->s;
+    if (s->w_reduced == 1) {
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t u = 0; u < p->channels; u += LANES)
+                units_store_part(places[i] + u,
+                                 channel_units(from + i * along + u * UNIT_CHANNELS, s->reduced - u * UNIT_CHANNELS),
+                                 least(LANES, p->channels - u));
+        return;
+    }
+    for (int64_t u = 0; u < p->channels; u += LANES) {
+        const int64_t here = least(LANES, p->channels - u);
+        vec v[LANES];
+        UNROLL for (int64_t i = 0; i < LANES; i++) {
+            const int64_t channel = (u + i) * UNIT_CHANNELS;
+            v[i] = i < here ? unit_line(from + channel * s->w_reduced, s->w_reduced, s->reduced - channel, along, count)
+                            : (vec){0};
+        }
+        vec_transpose(v);
+        UNROLL for (int64_t i = 0; i < LANES; i++)
+            if (i < count)
+                units_store_part(places[i] + u, v[i], here);
+    }
+}
+
+// One group's weights of one output channel, along its taps where these are neighbours.
+static void pack_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const opwright_problem *problem = s->problem;
+    const int64_t *k = problem->taps, taps = k[0] * k[1] * k[2];
+    const int64_t group = task / s->lanes, lane = task % s->lanes;
+    const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
+    unit *to = c->packed + (group * taps * s->lanes + lane) * p->weights_pitch;
+    const bool joined = problem->w_k[1] == k[2] * problem->w_k[2] && problem->w_k[0] == k[1] * k[2] * problem->w_k[2];
+    const int64_t length = joined ? taps : k[2];
+    for (int64_t t = 0; t < taps; t += length)
+        for (int64_t i = 0; i < length; i += LANES) {
+            const int64_t count = least(LANES, length - i);
+            unit *places[LANES];
+            for (int64_t j = 0; j < count; j++)
+                places[j] = to + c->positions[t + i + j] * s->lanes * p->weights_pitch;
+            pack_products(p,
+                          from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
+                              i * problem->w_k[2],
+                          problem->w_k[2], count, places);
+        }
+}
+
+// Blocks.
+
+typedef struct block {
+    const call *c;
+    int64_t n, group, plane, plane_q, row0, row1, column0, column1;
+    phase depth;
+    int64_t depth_first, depth_last;
+    int64_t low_row, high_row, low_column, high_column; // of the input
+    unit *input;
+    float *products, *sums;
+    term *terms;
+} block;
+
+// Neighbouring pixels, to a line for each unit of channels.
+static void copy_pixels(const plan *p, const elem *from, int64_t count, unit *to) {
+    const solve *s = &p->s;
+    if (s->in_c != 1 || s->in_x[2] == 1) {
+        for (int64_t u = 0; u < p->channels; u++) {
+            const elem *line = from + u * UNIT_CHANNELS * s->in_c;
+            for (int64_t x = 0; x < count; x += LANES) {
+                for (int64_t half = 0; half < UNIT_CHANNELS && x % (64 / (int64_t)sizeof(elem)) == 0; half++)
+                    __builtin_prefetch(line + (AHEAD_LINES * UNIT_CHANNELS + half) * s->in_c + x);
+                const vec v = unit_line(line + x * s->in_x[2], s->in_c, s->reduced - u * UNIT_CHANNELS, s->in_x[2], count - x);
+                vec_store((float *)(void *)(to + u * p->line + x), v);
+            }
+        }
+        return;
+    }
+    for (int64_t x = 0; x < count; x += LANES)
+        for (int64_t u = 0; u < p->channels; u += LANES) {
+            const int64_t here = least(LANES, p->channels - u), pixels = least(LANES, count - x);
+            const elem *at = from + x * s->in_x[2] + u * UNIT_CHANNELS;
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                __builtin_prefetch((const char *)(at + (AHEAD_PIXELS + i) * s->in_x[2]), 0, 2);
+                v[i] = i < pixels ? channel_units(at + i * s->in_x[2], s->reduced - u * UNIT_CHANNELS) : (vec){0};
+            }
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < here)
+                    vec_store((float *)(void *)(to + (u + i) * p->line + x), v[i]);
+        }
+}
+
+// The rows of input that the block needs, of one plane. A row's last vector is written over its end, before the next
+// row is.
+static void copy_input(const block *b, int64_t depth_tap) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *w = &s->axes[2];
+    const int64_t plane = b->plane_q * d->in_step + b->depth.offset + depth_tap * d->offset_step;
+    const elem *from = b->c->in + b->n * s->in_n + b->group * s->reduced * s->in_c + plane * s->in_x[0] +
+                       b->low_row * s->in_x[1] + b->low_column * s->in_x[2];
+    const int64_t rows = b->high_row - b->low_row, columns = b->high_column - b->low_column;
+    if (columns == w->in && s->in_x[1] == columns * s->in_x[2]) {
+        copy_pixels(p, from, rows * columns, b->input);
+        return;
+    }
+    for (int64_t row = 0; row < rows; row++)
+        copy_pixels(p, from + row * s->in_x[1], columns, b->input + row * columns);
+}
+
+// The products of one row of taps with `count` pixels.
+static void multiply(const plan *p, const unit *weights, const unit *input, int64_t count, float *products) {
+    const float zeros[LANES] = {0};
+    const run all = {0, 0, p->channels};
+    operands o = {.runs = &all, .run_count = 1, .scalar_row = p->weights_pitch * (int64_t)sizeof(unit), .step = p->line,
+                  .out_row = p->product_line, .bias = zeros};
+    const int64_t m = p->row_products, vectors = ceil_div(count, LANES);
+    const int64_t wide = m <= MOST_8 ? 8 : m <= MOST_4 ? 4 : 2;
+    for (int64_t v = 0; v < vectors;) {
+        int64_t nb = wide;
+        while (nb > vectors - v)
+            nb /= 2;
+        const int64_t limit = most_rows(nb), tiles = ceil_div(m, limit);
+        for (int64_t t = 0, row = 0; t < tiles; t++) {
+            const int64_t mr = m / tiles + (t < m % tiles);
+            o.scalars = weights + row * p->weights_pitch;
+            o.vectors = input + v * LANES;
+            o.out = products + row * p->product_line + v * LANES;
+            TILE_TABLE[nb][mr](&o);
+            row += mr;
+        }
+        v += nb;
+    }
+}
+
+// Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
+INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+    for (int64_t x = 0; x * rows < total; x += LANES) {
+        vec v[MOST_INTERLEAVED];
+        UNROLL for (int64_t j = 0; j < rows; j++)
+            v[j] = vec_load(from + j * pitch + x);
+        UNROLL for (int64_t j = 0; j < rows; j++) {
+            const int64_t left = total - x * rows - j * LANES;
+            if (left > 0)
+                store_line(to + x * rows + j * LANES, 1, rows == 1 ? v[0] : pick_lanes(v, 1, rows * LANES, turns[j]), left);
+        }
+    }
+}
+
+static void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+    switch (rows) {
+    case 1: interleave(from, pitch, 1, turns, total, to); return;
+    case 2: interleave(from, pitch, 2, turns, total, to); return;
+    case 3: interleave(from, pitch, 3, turns, total, to); return;
+    case 4: interleave(from, pitch, 4, turns, total, to); return;
+    case 5: interleave(from, pitch, 5, turns, total, to); return;
+    case 6: interleave(from, pitch, 6, turns, total, to); return;
+    }
+    for (int64_t x = 0; x * rows < total; x += LANES)
+        for (int64_t row = 0; row < rows; row += LANES) {
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = row + i < rows ? vec_load(from + (row + i) * pitch + x) : (vec){0};
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                const int64_t at = (x + i) * rows + row, left = least(least(LANES, rows - row), total - at);
+                if (left > 0)
+                    elem_store_part(to + at, v[i], left);
+            }
+        }
+}
+
+// One row of sums: outputs [column0, column0 + count) of one phase and channel.
+static void add_terms(const block *b, int64_t terms, int64_t product, int64_t count, vec bias, float *to) {
+    ivec lane;
+    for (int i = 0; i < LANES; i++)
+        lane[i] = i;
+    for (int64_t x = 0; x < count; x += LANES) {
+        vec sum = {0};
+        for (const term *t = b->terms; t != b->terms + terms; t++) {
+            const int64_t first = t->first - x, last = t->last - x;
+            if (first >= LANES || last <= 0)
+                continue;
+            vec v = vec_load(t->products + product + x);
+            if (first > 0 || last < LANES) {
+                uvec bits;
+                memcpy(&bits, &v, sizeof bits);
+                bits &= (uvec)((lane >= (int32_t)most(first, 0)) & (lane < (int32_t)least(last, LANES)));
+                memcpy(&v, &bits, sizeof v);
+            }
+            sum += v;
+        }
+        vec_store(to + x, sum + bias);
+    }
+}
+
+// The first product that a block has of a row of taps.
+INLINE int64_t product_of(const plan *p, int64_t td, const phase *rows, int64_t th) {
+    return ((p->apart ? 0 : td * p->s.axes[1].taps + rows->position) + th) * p->row_products;
+}
+
+// The taps of one row and phase that have products, in the order in which they are added.
+static int64_t list_terms(const block *b, int64_t row_q, const phase *rows, const phase *columns) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t width = b->high_column - b->low_column;
+    int64_t first, last, count = 0;
+    reach(h, rows, row_q, &first, &last);
+    for (int64_t td = b->depth_first; td < b->depth_last; td++)
+        for (int64_t th = first; th < last; th++)
+            for (int64_t tw = 0; tw < columns->taps; tw++) {
+                const int64_t shift = b->column0 + columns->offset + tw * w->offset_step;
+                const int64_t product = product_of(p, td, rows, th) + (columns->position + tw) * s->lanes;
+                b->terms[count++] = (term){b->products + product * p->product_line + (row_q - b->row0) * width + shift - b->low_column,
+                                           -shift, w->in - shift};
+            }
+    return count;
+}
+
+// Whether channels are neighbours in memory, and columns beside them.
+INLINE bool channels_in_turns(const solve *s) {
+    return s->lanes == 1 ? s->out_x[2] == 1 : s->out_c == 1 && s->out_x[2] == s->lanes;
+}
+
+static void sum_row(const block *b, int64_t row_q, const phase *rows, elem *out) {
+    const call *c = b->c;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const axis *w = &s->axes[2];
+    const int64_t step = w->out_step;
+    for (int64_t r = 0; r < step; r++) {
+        const phase columns = phase_of(w, r, s->backward);
+        const int64_t terms = list_terms(b, row_q, rows, &columns), count = least(b->column1, columns.count) - b->column0;
+        for (int64_t l = 0; l < s->lanes; l++) {
+            const vec bias = vec_splat(c->bias ? elem_get(c->bias + b->group * s->lanes + l) : 0);
+            add_terms(b, terms, l * p->product_line, count, bias, b->sums + (r * s->lanes + l) * p->sum_line);
+        }
+    }
+    // Outputs that are neighbours in memory lie in turns.
+    const int64_t total = least(w->out, b->column1 * step) - b->column0 * step;
+    out += b->column0 * step * s->out_x[2];
+    if (channels_in_turns(s)) {
+        store_interleaved(b->sums, p->sum_line, step * s->lanes, c->turns, total * s->lanes, out);
+        return;
+    }
+    for (int64_t l = 0; l < s->lanes; l++) {
+        if (s->out_x[2] == 1) {
+            store_interleaved(b->sums + l * p->sum_line, s->lanes * p->sum_line, step, c->turns, total, out + l * s->out_c);
+            continue;
+        }
+        for (int64_t r = 0; r < step; r++)
+            for (int64_t x = 0; x * step + r < total; x++)
+                elem_put(out + l * s->out_c + (x * step + r) * s->out_x[2], b->sums[(r * s->lanes + l) * p->sum_line + x]);
+    }
+}
+
+// All products of one plane that rows of one phase need.
+static void multiply_phase(const block *b, int64_t td, int64_t r) {
+    const call *c = b->c;
+    const plan *p = &c->p;
+    const axis *d = &p->s.axes[0], *h = &p->s.axes[1];
+    const phase rows = phase_of(h, r, p->s.backward);
+    const int64_t width = b->high_column - b->low_column;
+    for (int64_t th = 0; th < rows.taps; th++) {
+        const int64_t from = b->row0 + rows.offset + th * h->offset_step;
+        const int64_t low = most(from, 0), high = least(least(b->row1, rows.count) - b->row0 + from, h->in);
+        const int64_t tap = (b->group * d->taps + b->depth.position + td) * h->taps + rows.position + th;
+        if (low < high && width > 0)
+            multiply(p, c->packed + tap * p->row_products * p->weights_pitch, b->input + (low - b->low_row) * width,
+                     (high - low) * width, b->products + product_of(p, td, &rows, th) * p->product_line + (low - from) * width);
+    }
+}
+
+static void task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = &c->p;
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    char *mine = c->workers + worker * worker_bytes(p);
+    block b = {.c = c};
+    b.input = (unit *)(void *)mine;
+    b.products = (float *)(void *)(mine + p->input_bytes) + LANES;
+    b.sums = (float *)(void *)(mine + p->input_bytes + p->products_bytes);
+    b.terms = (term *)(void *)(mine + p->input_bytes + p->products_bytes + p->sums_bytes);
+    b.column0 = task % p->column_blocks * p->columns, task /= p->column_blocks;
+    b.column1 = least(b.column0 + p->columns, ceil_div(w->out, w->out_step));
+    b.row0 = task % p->row_blocks * p->rows, task /= p->row_blocks;
+    b.row1 = least(b.row0 + p->rows, ceil_div(h->out, h->out_step));
+    b.plane = task % d->out, task /= d->out;
+    b.group = task % s->problem->G, b.n = task / s->problem->G;
+    b.depth = phase_of(d, b.plane % d->out_step, s->backward), b.plane_q = b.plane / d->out_step;
+    reach(d, &b.depth, b.plane_q, &b.depth_first, &b.depth_last);
+    needed(h, s->backward, b.row0, b.row1, &b.low_row, &b.high_row);
+    needed(w, s->backward, b.column0, b.column1, &b.low_column, &b.high_column);
+
+    elem *image = c->out + b.n * s->out_n + b.group * s->lanes * s->out_c + b.plane * s->out_x[0];
+    const int64_t phases = p->apart ? 1 : h->out_step;
+    for (int64_t r = 0; r < h->out_step; r += phases) {
+        for (int64_t td = b.depth_first; td < b.depth_last; td++) {
+            if (r == 0)
+                copy_input(&b, td);
+            for (int64_t i = r; i < r + phases; i++)
+                multiply_phase(&b, td, i);
+        }
+        for (int64_t q = b.row0; q < b.row1; q++)
+            for (int64_t i = r; i < r + phases && q * h->out_step + i < h->out; i++) {
+                const phase rows = phase_of(h, i, s->backward);
+                sum_row(&b, q, &rows, image + (q * h->out_step + i) * s->out_x[1]);
+            }
+    }
+}
+
+bool over_products_fits(const opwright_problem *problem, bool backward) {
+    opwright_problem own = *problem;
+    plan p;
+    plan_of(&p, &own, backward);
+    const solve *s = &p.s;
+    const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
+    const bool dense = s->axes[0].in_step == 1 && s->axes[1].in_step == 1 && s->axes[2].in_step == 1;
+    return dense && taps > 1 && s->lanes <= MOST_CHANNELS && s->reduced >= FEWEST_REDUCED &&
+           p.rows * p.columns >= LANES && p.input_bytes + p.products_bytes <= MOST_BYTES &&
+           !over_channels_fills(problem, backward);
+}
+
+int64_t over_products_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+    opwright_problem own = *problem;
+    plan p;
+    plan_of(&p, &own, backward);
+    return p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
+}
+
+void over_products(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+                   const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+    opwright_problem own = *problem;
+    call c = {.in = in, .weights = weights, .bias = bias, .out = out};
+    plan_of(&c.p, &own, backward);
+    const plan *p = &c.p;
+    c.positions = scratch;
+    c.packed = (unit *)(void *)((char *)scratch + p->positions_bytes);
+    c.workers = (char *)c.packed + p->weights_bytes;
+    const int64_t rows = p->s.axes[2].out_step * (channels_in_turns(&p->s) ? p->s.lanes : 1);
+    for (int64_t j = 0; j < least(rows, MOST_INTERLEAVED); j++)
+        for (int64_t i = 0; i < LANES; i++)
+            c.turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
+    list_positions(&p->s, own.taps[2], 1, c.positions);
+    opwright_run(team, pack_task, &c, own.G * p->s.lanes);
+    opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);
+}
