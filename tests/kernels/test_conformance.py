@@ -262,6 +262,20 @@ def test_the_weights_of_one_channel_and_many_give_what_the_rulings_give(kernel: 
 
 
 @every_dtype
+@pytest.mark.parametrize(("kernel", "big", "small"), [(12, 40, 48), (9, 70, 37)])
+def test_the_weights_of_a_whole_extent_give_what_the_rulings_give(kernel: int, big: int, small: int, dtype: str) -> None:
+    """A few outputs and many weights: more than a task holds beside its operands."""
+    random = rng("whole", kernel, dtype)
+    for layout in ("NXC", "NCX"):
+        attributes = PLAIN_2D | {"data_format": layout, "weights_format": "XIO" if layout == "NXC" else "OIX"}
+        shape = (3, kernel, kernel, big) if layout == "NXC" else (3, big, kernel, kernel)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        dst = random.integers(-2, 3, (3, 1, 1, small) if layout == "NXC" else (3, small, 1, 1)).astype(DTYPES[dtype])
+        weights = [kernel, kernel, big, small] if layout == "NXC" else [small, big, kernel, kernel]
+        check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": weights}))
+
+
+@every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of less than a vector, which are interleaved in scratch where the layout has them last."""

@@ -35,7 +35,7 @@ enum {
     BLOCK = 96 * 1024,   // rows and panels of one block: with them in L2, dw streams past
     CHANNELS = 64,       // neighbours in the row scratch: a longer pitch would put all pixels into few sets of L1
     PART = 256,          // channels of a task
-    PART_DW = 256 * 1024,
+    PART_DW = 256 * 1024, PART_DW_IN_ONE = 64 * 1024,
     CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
     CHUNKS = 16,
     TASK_MADDS = 1 << 21,
@@ -203,15 +203,18 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
     l.chunks = most(1, least(l.chunks, l.blocks));
     l.in_one = l.blocks == 1;
+    l.straight = l.in_one && l.merged == 1 && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
 
     // Splitting small's channels packs big once more, and the other way round.
     while (l.chunks == 1) {
         const int64_t a_parts = ceil_div(l.vectors, l.a_part), b_parts = ceil_div(p->B, l.b_part);
         const bool spread = workers == 1 || p->G * a_parts * b_parts >= 2 * workers ||
                             taps * l.a_part * LANES * l.b_part * pixels < TASK_MADDS;
-        if (spread && (l.in_one || taps * l.a_part * LANES * l.b_part <= PART_DW))
+        // Of one block, dw is that of the lanes that go together, and only where it does not go straight out.
+        const int64_t dw_part = taps * l.b_part * LANES * (l.in_one ? least(l.a_part, l.together) : l.a_part);
+        if (spread && (l.straight || dw_part <= (l.in_one ? PART_DW_IN_ONE : PART_DW)))
             break;
-        const bool can_a = l.a_part > l.together, can_b = l.b_part > LANES;
+        const bool can_a = l.a_part > l.together && !(spread && l.in_one), can_b = l.b_part > LANES;
         if (can_a && (!can_b || p->B * l.step[2] * a_parts <= p->A * b_parts))
             l.a_part = round_up(ceil_div(l.a_part, 2), l.together);
         else if (can_b)
@@ -240,7 +243,6 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide, 16);
     if (!l.stays)
         l.floats[1] = round_up(ceil_div(l.a_part, l.together) * panel_floats(&l), 16);
-    l.straight = l.in_one && l.merged == 1 && sizeof(elem) == sizeof(float) && p->w_a == 1 && p->A % LANES == 0;
     if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
@@ -1063,9 +1065,11 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                         places[count] = i * axes[0].to + j * axes[1].to + k * axes[2].to + m * axes[3].to;
                         rows[count] = i * axes[0].from + j * axes[1].from + k * axes[2].from + m * axes[3].from;
                         if (p->w_a == 1 && (o->l->merged == 1 || p->w_g == each)) {
-                            for (int64_t lane = 0; lane < lanes; lane += LANES)
-                                elem_store_part(to + places[0] + lane, vec_load(from + rows[0] + lane),
-                                                least(LANES, lanes - lane));
+                            int64_t lane = 0;
+                            for (; lane + LANES <= lanes; lane += LANES)
+                                elem_store(to + places[0] + lane, vec_load(from + rows[0] + lane));
+                            if (lane < lanes)
+                                elem_store_part(to + places[0] + lane, vec_load(from + rows[0] + lane), lanes - lane);
                             continue;
                         }
                         const bool last = i + 1 == axes[0].count && j + 1 == axes[1].count && k + 1 == axes[2].count &&
