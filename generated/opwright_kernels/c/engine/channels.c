@@ -200,6 +200,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
     // Three vectors of a panel of four would be written beyond the pixel.
     const bool four = row_count <= 3 && p->vectors >= 4 && !(p->direct && p->vectors % 4 == 3);
+    // Rejected: panels of three vectors where these are all, 48 channels of 128 taps f32 0.84 to 0.92, bf16 0.93 to 1.27
+    // times as fast.
     p->wide = four ? 4 : p->vectors >= 2 ? 2 : 1;
     p->panels = ceil_div(p->vectors, p->wide);
     const int64_t taps = d->taps * h->taps * w->taps;
@@ -859,6 +861,8 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const axis *h = &s->axes[1], *w = &s->axes[2];
     const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
     const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
+    // Rejected: the full ones of panels of which the last is not full store to the output, 56 channels f32 0.89 times as
+    // fast, bf16 1.06 times.
     operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES,
                   .elements = p->direct, .streamed = c->streamed};
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;

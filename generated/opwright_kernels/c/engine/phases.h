@@ -102,6 +102,8 @@ static inline solve solve_of(const opwright_problem *p, bool backward) {
     s.lanes = backward ? p->B : p->A, s.reduced = backward ? p->A : p->B;
     s.in_n = backward ? p->small_n : p->big_n, s.in_c = backward ? p->small_c : p->big_c;
     s.out_n = backward ? p->big_n : p->small_n, s.out_c = backward ? p->big_c : p->small_c;
+    if (p->G * s.reduced == 1 && s.in_x[2] == 1) // of one channel, neighbouring pixels are channels last, too
+        s.in_c = 1;
     s.w_lane = backward ? p->w_b : p->w_a, s.w_reduced = backward ? p->w_a : p->w_b;
     return s;
 }
