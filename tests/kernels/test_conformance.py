@@ -228,6 +228,30 @@ def test_narrow_rows_of_many_channels_give_what_the_rulings_give(channels: int, 
     check(Call("Convolution", (src, weights), {"data_format": "NXC", "weights_format": "OIX"} | PLAIN_2D))
 
 
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_a_few_channels_beyond_whole_vectors_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Their sums are over lanes of reduced channels, which end with a part of a vector."""
+    random = rng("rest", layout, dtype)
+    for number, (small, big, groups) in enumerate([(33, 33, 2), (17, 50, 1), (20, 35, 1), (35, 34, 3), (66, 65, 1)] * 2):
+        kernel, strides, begin, end = ([int(i) for i in random.integers(*ends, 2)] for ends in [(3, 5), (1, 3), (0, 3), (0, 3)])
+        space = [int(i) for i in random.integers(*([6, 12] if number < 5 else [20, 30]), 2)]
+        attributes = {"strides": strides, "pads_begin": begin, "pads_end": end, "dilations": [1, 1 + number % 2]}
+        attributes |= {"data_format": layout, "weights_format": ["OIX", "XIO"][number % 2], "groups": groups}
+        channels = big * groups
+        src = random.integers(-2, 3, (2, channels, *space) if layout == "NCX" else (2, *space, channels)).astype(DTYPES[dtype])
+        shape = (small * groups, big, *kernel) if number % 2 == 0 else (*kernel, big, small * groups)
+        weights, bias = random.integers(-2, 3, shape).astype(DTYPES[dtype]), np.arange(small * groups).astype(DTYPES[dtype])
+        call = Call("Convolution", (src, weights, bias), attributes)
+        check(call)
+        dst = random.integers(-2, 3, run(call).shape).astype(DTYPES[dtype])
+        for array in [None, src, dst, weights]:
+            if array is not None:
+                array.reshape(-1)[random.integers(0, array.size)] = random.choice([np.inf, -np.inf, np.nan])
+            check(Call("Convolution", (src, weights, bias), attributes))
+            check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(src.shape)}))
+
+
 @every_op
 def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
     random, accepted = rng("huge", op), 0
