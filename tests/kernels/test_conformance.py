@@ -252,6 +252,16 @@ def test_a_few_channels_beyond_whole_vectors_give_what_the_rulings_give(layout: 
             check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(src.shape)}))
 
 
+@every_dtype
+def test_tall_planes_of_short_rows_give_what_the_rulings_give(dtype: str) -> None:
+    """Rows that fill no vector are copied and finished together; those that the next ones share stay in scratch."""
+    random = rng("tall", dtype)
+    src = random.integers(-2, 3, (16, 512, 130, 3)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (16, 512, 3, 2)).astype(DTYPES[dtype])
+    attributes = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1], "dilations": [1, 1]}
+    check(Call("Convolution", (src, weights), attributes | {"data_format": "NCX", "weights_format": "OIX"}))
+
+
 @every_op
 def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
     random, accepted = rng("huge", op), 0

@@ -9,7 +9,8 @@
 // weights) the pixel is done again from its own taps alone.
 //
 // Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
-// all together, as the lines that memory has.
+// all together, as the lines that memory has. So are rows that follow each other in a plane and fill no vectors: 49
+// pixels of 7x7 are 4 squares to transpose, not 7.
 //
 // Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
 // in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
@@ -29,6 +30,8 @@ enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
+    HELD_COLUMNS = 8 * LANES, // outputs of several rows
+    SHORT_ROW = 2 * LANES,  // columns of input up to which rows are transposed together
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
     // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
@@ -66,6 +69,8 @@ typedef struct plan {
     int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
     int64_t rows, columns; // of a step, in q
     int64_t steps;         // of a block, one below the other
+    int64_t held;          // rows that are finished at once
+    bool joined;           // rows are copied together
     int64_t row_blocks, column_blocks, groups_of_panels;
     int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
     int64_t panel_units;   // of one vector's share of a packed panel
@@ -219,9 +224,15 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
+    const bool planes = p->together == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
+    p->joined = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
+                w->in < SHORT_ROW && p->divisor == 1;
+    p->held = !p->interleaved && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 && s->out_x[1] == w->out &&
+              w->out % LANES != 0 ? most(1, HELD_COLUMNS / w->out) : 1;
+
     p->rows_bytes = p->copied ? rounded(d->taps * p->slots * row_units(p) * 4) : 0;
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
-    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : 1); // at once
+    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
     p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
     p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
@@ -321,19 +332,23 @@ static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t coun
 }
 #endif
 
-// The same for `rows` rows whose pixels lie in turns: where a row begins is `row_step` further than the one before.
-static void copy_interleaved(const solve *s, const elem *plane, int64_t low, int64_t count, unit *to, int64_t pixel,
-                             int64_t rows, int64_t row_step) {
-    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
-    for (int64_t row = 0; row < rows; row++) {
-        memset(to + row * row_step, 0, (size_t)(first * pixel) * sizeof *to);
-        memset(to + row * row_step + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
+// Zeros in `rows` rows of `count` pixels, but for pixels [first, last).
+static void clear_ends(unit *to, int64_t rows, int64_t row_step, int64_t first, int64_t last, int64_t count,
+                       int64_t pixel) {
+    for (int64_t row = 0; row < rows; row++, to += row_step) {
+        memset(to, 0, (size_t)(first * pixel) * sizeof *to);
+        memset(to + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
     }
-    const int64_t pixels = (last - first) * rows;
+}
+
+// `pixels` pixels side by side, of which every `length` are a line: they go `step` apart, lines `line_step`.
+static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64_t length, unit *to, int64_t step,
+                       int64_t line_step) {
     for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
         const int64_t channels = least(LANES, ceil_div(s->reduced - c, UNIT_CHANNELS));
-        const elem *from = plane + (low + first) * rows + c * s->in_c;
-        int64_t row = 0, column = first;
+        const elem *from = pixel0 + c * s->in_c;
+        int64_t at = 0;
+        unit *line = to + c / UNIT_CHANNELS;
         for (int64_t x = 0; x < pixels; x += LANES) {
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
@@ -343,9 +358,9 @@ static void copy_interleaved(const solve *s, const elem *plane, int64_t low, int
             vec_transpose(v);
             UNROLL for (int64_t i = 0; i < LANES; i++) {
                 if (i < pixels - x)
-                    units_store_part(to + row * row_step + column * pixel + c / UNIT_CHANNELS, v[i], channels);
-                if (++row == rows)
-                    row = 0, column++;
+                    units_store_part(line + at * step, v[i], channels);
+                if (++at == length)
+                    at = 0, line += line_step;
             }
         }
     }
@@ -610,12 +625,28 @@ static void place_input(block *b, bool first, bool copy) {
     b->row_step = row_units(p);
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
+    const int64_t columns = high_column - b->low_column; // of which the tensor has [first, last)
+    const int64_t first_column = least(most(0, -b->low_column), columns);
+    const int64_t last_column = most(first_column, least(columns, w->in - b->low_column));
     const int64_t next = (h->in == 1 ? p->columns * w->in_step * s->in_x[2] : b->row_divisor * s->in_x[1]) * (int64_t)sizeof(elem);
     for (int64_t t = b->depth_first; copy && t < b->depth_last; t++) {
         const elem *plane = image + (plane0 + t * d->offset_step) * s->in_x[0];
         if (p->interleaved) {
-            copy_interleaved(s, plane, b->low_column, high_column - b->low_column, b->rows + t * b->plane_step, p->pixel,
-                             h->in, b->row_step);
+            unit *to = b->rows + t * b->plane_step;
+            clear_ends(to, h->in, b->row_step, first_column, last_column, columns, p->pixel);
+            copy_lines(s, plane + (b->low_column + first_column) * h->in, (last_column - first_column) * h->in, h->in,
+                       to + first_column * p->pixel, b->row_step, p->pixel);
+            continue;
+        }
+        if (p->joined && last_column - first_column == w->in) {
+            for (int64_t row = most(low_row, 0), end = least(high_row, h->in), rows; row < end; row += rows) {
+                const int64_t slot = slot_of(b, row - b->low_row);
+                unit *to = b->rows + t * b->plane_step + slot * b->row_step;
+                rows = least(end - row, b->slots - slot);
+                clear_ends(to, rows, b->row_step, first_column, last_column, columns, p->pixel);
+                copy_lines(s, plane + row * w->in, rows * w->in, w->in, to + first_column * p->pixel, p->pixel,
+                           b->row_step);
+            }
             continue;
         }
         for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
@@ -860,20 +891,25 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
+    const int64_t end = least(h->out, b->row1 * h->out_step);
+    int64_t held = 0; // rows in the buffer
     for (int64_t q = b->row0; q < b->row1; q++)
-        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
+        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < end; r++) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
             // What is finished later stands in the buffer from its first column on.
-            const int64_t before = p->interleaved ? q * (column_last - column_first) : 0;
+            const int64_t before = (p->interleaved ? q : held) * (column_last - column_first);
             void *to = p->direct ? (void *)out : b->buffer + (before - column_first) * width * LANES;
             const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
             for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
                 row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out);
             }
-            if (!p->direct && !p->interleaved)
-                finish_row(b, out + column_first * s->out_x[2], column_last - column_first, lanes, width);
+            if (p->direct || p->interleaved || (++held < p->held && q * h->out_step + r + 1 < end))
+                continue;
+            finish_row(b, out - (held - 1) * s->out_x[1] + column_first * s->out_x[2],
+                       held * (column_last - column_first), lanes, width);
+            held = 0;
         }
     if (p->interleaved)
         finish_interleaved(b, image + column_first * s->out_x[2], column_last - column_first, lanes, width);

@@ -174,10 +174,14 @@ static void fill_block(const solve *s, const plan *c, const elem *in, const taps
         clear_block(s, c, d->count, top, bottom, first, end, to);
     if (first == end)
         return;
+    const bool far = s->problem->N * s->in_n > NEAR;
     for (int64_t j = 0; j < d->count; j++)
-        for (int64_t i = top; i < bottom; i++)
-            fill_row(in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first, first, end - first,
-                     s->axes[2].in_step, c->line, to + j * c->plane + i * c->row + c->lead);
+        for (int64_t i = top; i < bottom; i++) {
+            const elem *row = in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first;
+            if (far) // planes follow each other
+                prefetch(row + AHEAD, end - first, 0);
+            fill_row(row, first, end - first, s->axes[2].in_step, c->line, to + j * c->plane + i * c->row + c->lead);
+        }
 }
 
 INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
@@ -518,8 +522,6 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
             const int64_t rows = least(b->q[0] * s->axes[1].out_step, s->axes[1].out - first);
             prefetch(c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0] + first * s->out_x[1],
                      rows * s->out_x[1], 1);
-            if (u.g + 1 < p->G && b->units == 1)
-                prefetch(c->in + u.n * s->in_n + (u.g + 1) * s->in_c, s->in_c, 0);
         }
         const vec bias = vec_splat(c->bias ? elem_get(c->bias + u.g) : 0);
 #if OPWRIGHT_WINDOWS
