@@ -219,13 +219,14 @@ def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtyp
 
 
 @every_dtype
-@pytest.mark.parametrize("channels", [112, 176, 192, 208])
-def test_narrow_rows_of_many_channels_give_what_the_rulings_give(channels: int, dtype: str) -> None:
-    """Panels are wider there, and the last one is narrower by any number of vectors."""
-    random = rng("narrow", channels, dtype)
-    src = random.integers(-2, 3, (2, 3, 3, 5)).astype(DTYPES[dtype])
+@pytest.mark.parametrize("channels", [24, 40, 48, 80, 112, 176, 192, 208])
+def test_any_number_of_vectors_of_channels_gives_what_the_rulings_give(channels: int, dtype: str) -> None:
+    """They are shared out evenly to panels of one to four, which are wider for narrow rows."""
+    random = rng("vectors", channels, dtype)
     weights = random.integers(-2, 3, (channels, 5, 1, 2)).astype(DTYPES[dtype])
-    check(Call("Convolution", (src, weights), {"data_format": "NXC", "weights_format": "OIX"} | PLAIN_2D))
+    for shape, layout in [((2, 3, 3, 5), "NXC"), ((1, 2, 24, 5), "NXC"), ((1, 5, 3, 12), "NCX"), ((2, 5, 19, 19), "NCX")]:
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        check(Call("Convolution", (src, weights), {"data_format": layout, "weights_format": "OIX"} | PLAIN_2D))
 
 
 @every_dtype

@@ -184,42 +184,47 @@ INLINE vec add_lanes(const vec *sum, int count) {
     }
 
 // The shapes that there are: up to MOST_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
-//   14x2 226-231, 7x2 223-228, 16x1 see below, 6x4 226-231
+//   14x2 226-231, 7x2 223-228, 9x3 228, 16x1 see below, 6x4 226-231
 // Four lanes, 32 registers (NEON): the largest shapes that gcc 12 keeps in registers, 16 sums for the 8 that two FMA of
 // 4 cycles have under way, 0.63 loads for an FMA with 8x2 and 0.5 with 4x4. Rejected for what they spill in the
 // unrolled loop: 12x2 9 vectors, 6x4 30, 14x2 51, 3x8 78.
-// Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are); 9x3 228, no
-// better than 14x2, and a width of its own to pack.
+// Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are).
 #if LANES == 16
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1) T(13, 1)        \
     T(14, 1) T(15, 1) T(16, 1)                                                                                         \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2) T(9, 2) T(10, 2) T(11, 2) T(12, 2) T(13, 2)        \
     T(14, 2)                                                                                                           \
+    T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3) T(9, 3)                                            \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)                                                                    \
     T(1, 8) T(2, 8)
 #define MOST_1 16
 #define MOST_2 14
+#define MOST_3 9
 #define MOST_4 6
 #define MOST_8 2
 #elif defined(__AVX2__)
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1)                 \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2)                                                                    \
+    T(1, 3) T(2, 3) T(3, 3) T(4, 3)                                                                                    \
     T(1, 4) T(2, 4)                                                                                                    \
     T(1, 8)
 #define MOST_1 12
 #define MOST_2 6
+#define MOST_3 4
 #define MOST_4 2
 #define MOST_8 1
 #else
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1)                 \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2)                                                    \
+    T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3)                                                                            \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4)                                                                                    \
     T(1, 8) T(2, 8)
 #define MOST_1 12
 #define MOST_2 8
+#define MOST_3 5
 #define MOST_4 4
 #define MOST_8 2
 #endif
@@ -245,6 +250,6 @@ extern tile_function *const TILE_TABLE[9][17];
 #define SUM_TABLE OPWRIGHT_NAME(sum_tiles)
 extern tile_function *const VECTOR_TABLE[13];
 extern tile_function *const SUM_TABLE[5][5];
-INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 4 ? MOST_4 : MOST_8; }
+INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 3 ? MOST_3 : nb == 4 ? MOST_4 : MOST_8; }
 
 #endif

@@ -1,6 +1,6 @@
 // y and x over channel lanes: the vectors are output channels, the scalars neighbouring pixels.
 //
-// Weights are packed to panels of 1, 2 or 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
+// Weights are packed to panels of 1 to 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
 // the phases of phases.h. A task is a block of output rows and columns of one image and group, in steps of some rows. A
 // step's rows of input are copied to scratch, but for those that the step before has left there, as
 // `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
@@ -54,7 +54,7 @@ typedef struct plan {
     int64_t row_taps;      // units of packed weights of a row of taps
     int64_t together;      // groups that share a vector of lanes
     int64_t groups, lanes; // with those taken as one
-    int64_t vectors, wide; // vectors of output channels; vectors of a panel
+    int64_t vectors, wide; // vectors of output channels; vectors of a panel, at the most
     int64_t rest;          // output channels of the last panel, which have no vectors
     int64_t panels;
     bool copied;           // the input is copied to scratch
@@ -79,13 +79,15 @@ typedef struct plan {
 
 INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
 
-INLINE int64_t panel_width(const plan *p, int64_t panel) {
-    const int64_t left = p->vectors - panel * p->wide;
-    return is_rest(p, panel) ? 1 : left >= p->wide || left == 3 ? p->wide : left;
+// The vector that it begins with; vectors are shared out evenly.
+INLINE int64_t panel_first(const plan *p, int64_t panel) {
+    return is_rest(p, panel) ? p->vectors : panel * p->vectors / (p->panels - (p->rest > 0));
 }
-
-// Its first channel.
-INLINE int64_t panel_first(const plan *p, int64_t panel) { return least(panel * p->wide, p->vectors) * LANES; }
+INLINE int64_t panel_width(const plan *p, int64_t panel) {
+    return is_rest(p, panel) ? 1 : panel_first(p, panel + 1) - panel_first(p, panel);
+}
+// Vectors of all panels of a group.
+INLINE int64_t group_width(const plan *p) { return p->vectors + (p->rest > 0); }
 
 // Of those that are taken as one, the last ones may be fewer.
 INLINE int64_t groups_of(const plan *p, int64_t group) {
@@ -187,12 +189,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 
     const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
     p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
-    // Three vectors of a panel of four would be written beyond the pixel.
-    const bool four = row_count <= 3 && p->vectors >= 4 && !(p->direct && p->vectors % 4 == 3);
-    p->wide = four ? 4 : p->vectors >= 2 ? 2 : 1;
-    if (p->wide == 4 && p->vectors % 4 == 3) // which takes the rest as its fourth
-        p->rest = 0;
-    p->panels = ceil_div(p->vectors, p->wide) + (p->rest > 0);
+    // An odd vector makes three of the last two.
+    const int64_t panels = row_count <= 3 && p->vectors >= 4 ? ceil_div(p->vectors, 4) : most(1, p->vectors / 2);
+    p->wide = ceil_div(p->vectors, panels);
+    p->panels = panels + (p->rest > 0);
 
     int64_t low, high;
     span(w, backward, 0, row_count, &low, &high);
@@ -211,7 +211,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     shape_blocks(p);
 
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
-    p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % (p->wide * LANES) == 0;
+    p->in_place = p->own && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 && s->lanes % LANES == 0;
     // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
     // read again, unless all weights are finite.
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
@@ -235,9 +235,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
     p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
-    p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
+    p->bias_bytes = rounded(p->groups * group_width(p) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
-    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
+    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!padded || p->weights_bytes <= SEARCHED_BYTES);
 }
 
@@ -541,7 +541,7 @@ static void pack_rest(const plan *p, const elem *from, const int64_t *positions,
 static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
     const plan *p = &c->p;
     const solve *s = &p->s;
-    const int64_t width = panel_width(p, panel) * LANES, first = panel_first(p, panel);
+    const int64_t width = panel_width(p, panel) * LANES, first = panel_first(p, panel) * LANES;
     const elem *from = c->weights + group * p->together * s->problem->w_g + first * s->w_lane;
     if (p->together > 1) {
         pack_groups(p, from, c->positions, groups_of(p, group), to);
@@ -560,12 +560,17 @@ static bool all_finite(const unit *packed, int64_t count) {
     return !uvec_any(found);
 }
 
+// Where a panel's weights are.
+INLINE int64_t packed_at(const plan *p, int64_t group, int64_t panel) {
+    return (group * group_width(p) + panel_first(p, panel)) * p->panel_units;
+}
+
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
     const plan *p = &c->p;
     const int64_t group = task / p->panels, panel = task % p->panels;
-    pack_panel(c, group, panel, c->packed + (group * p->panels + panel) * p->wide * p->panel_units);
+    pack_panel(c, group, panel, c->packed + packed_at(p, group, panel));
 }
 
 // One block of output.
@@ -725,9 +730,10 @@ static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     }
     const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
     const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
-    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = tiles > 0 ? count % tiles : 0;
+    const int64_t count = q1 - q0, tiles = count <= limit ? count > 0 : ceil_div(count, limit);
+    const int64_t shorter = over(count, most(tiles, 1)), longer = count - tiles * shorter;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
-        const int64_t rows = count / tiles + (t < longer);
+        const int64_t rows = shorter + (t < longer);
         o.scalars = unit_at(s->base, q * s->step);
         o.out = out_at(&o, s->out, q * o.out_row);
         (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
@@ -754,17 +760,27 @@ static void again_by_halves(const plan *p, operands o, const stretch *s, int64_t
 }
 #endif
 
+// Lanes of output q in which a vector holds a NaN.
+INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
+    uvec nan = {0};
+    for (int64_t v = 0; v < s->width; v++) {
+        const void *at = out_at(o, s->out, q * o->out_row + v * LANES);
+        const vec x = o->elements ? elem_load(at) : vec_load(at);
+        nan |= (uvec)(x != x);
+    }
+    return nan;
+}
+
 // Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
 static void again_where_nan(const block *b, operands o, const stretch *s, const phase *rows, int64_t row_q,
                             const phase *columns, int64_t q0, int64_t q1) {
+    uvec any = {0};
+    for (int64_t q = q0; q < q1; q++)
+        any |= nan_at(&o, s, q);
+    if (!uvec_any(any)) // once for all, as it nearly always is
+        return;
     for (int64_t q = q0; q < q1; q++) {
-        uvec nan = {0};
-        for (int64_t v = 0; v < s->width; v++) {
-            const void *at = out_at(&o, s->out, q * o.out_row + v * LANES);
-            const vec x = o.elements ? elem_load(at) : vec_load(at);
-            nan |= (uvec)(x != x);
-        }
-        if (!uvec_any(nan))
+        if (!uvec_any(nan_at(&o, s, q)))
             continue;
         int64_t first, last;
         reach(&b->c->p.s.axes[2], columns, q, &first, &last);
@@ -809,17 +825,17 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     }
     // Outputs all of whose taps lie beyond the row's ends have no terms.
     const int64_t before = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
-    const int64_t met = least(q1, most(q0, before > 0 ? ceil_div(before, w->in_step) : 0));
-    const int64_t past = most(met, least(q1, last < 0 ? 0 : last / w->in_step + 1));
+    const int64_t met = least(q1, most(q0, before > 0 ? over(before + w->in_step - 1, w->in_step) : 0));
+    const int64_t past = most(met, least(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
     o.run_count = 0;
     tiles_of(o, &s, q0, met);
     tiles_of(o, &s, past, q1);
     o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
     tiles_of(o, &s, met, past);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
-    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
+    const int64_t inside = over(most(0, -columns->offset) + w->in_step - 1, w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
-    const int64_t outside = most(inside, room < 0 ? 0 : room / w->in_step + 1);
+    const int64_t outside = most(inside, room < 0 ? 0 : over(room, w->in_step) + 1);
     if (columns->taps == 0)
         return;
     if (b->wild) { // they are looked for in lines only
@@ -883,12 +899,12 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const plan *p = &c->p;
     const solve *s = &p->s;
     const axis *h = &s->axes[1], *w = &s->axes[2];
-    const int64_t width = panel_width(p, panel), first = panel_first(p, panel);
+    const int64_t width = panel_width(p, panel), first = panel_first(p, panel) * LANES;
     const bool rest = is_rest(p, panel);
     const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
     operands o = {.vectors = weights, .step = rest ? 1 : p->in_place ? s->w_reduced : width * LANES,
                   .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES, .elements = p->direct, .streamed = c->streamed};
-    o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
+    o.bias = c->biases + b->group * group_width(p) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
     const int64_t end = least(h->out, b->row1 * h->out_step);
@@ -959,7 +975,7 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
                     column_block);
         place_input(&b, step == 0, true);
         for (int64_t panel = first; panel < last; panel++)
-            panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
+            panel_of_block(&b, panel, c->packed + packed_at(p, b.group, panel));
     }
     if (c->streamed)
         stream_end();
@@ -978,7 +994,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     for (int64_t panel = first; panel < last; panel++) {
         const unit *weights = packed;
         if (p->in_place)
-            weights = (const unit *)(const void *)(c->weights + group * p->s.problem->w_g + panel * p->wide * LANES);
+            weights = (const unit *)(const void *)(c->weights + group * p->s.problem->w_g + panel_first(p, panel) * LANES);
         else
             pack_panel(c, group, panel, packed);
         for (int64_t n = 0; n < p->s.problem->N; n++)
@@ -1027,7 +1043,7 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
-    const int64_t padded = p->panels * p->wide * LANES;
+    const int64_t padded = group_width(p) * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
             const int64_t count = most(0, least(LANES, groups_of(p, g) * p->s.lanes - l));

@@ -61,10 +61,16 @@ INLINE vec vec_pick(vec v, ivec lanes) {
 }
 
 INLINE bool uvec_any(uvec v) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#elif defined(__AVX2__)
+    return !_mm256_testz_si256((__m256i)v, (__m256i)v);
+#else
     uint32_t any = 0;
     for (int i = 0; i < LANES; i++)
         any |= v[i];
     return any != 0;
+#endif
 }
 
 #if (defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16))
