@@ -360,13 +360,48 @@ def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtyp
 
 
 @every_dtype
-@pytest.mark.parametrize("channels", [112, 176, 192, 208])
-def test_narrow_rows_of_many_channels_give_what_the_rulings_give(channels: int, dtype: str) -> None:
-    """Panels are wider there, and the last one is narrower by any number of vectors."""
-    random = rng("narrow", channels, dtype)
-    src = random.integers(-2, 3, (2, 3, 3, 5)).astype(DTYPES[dtype])
+@pytest.mark.parametrize("channels", [24, 40, 48, 80, 112, 176, 192, 208])
+def test_any_number_of_vectors_of_channels_gives_what_the_rulings_give(channels: int, dtype: str) -> None:
+    """They are shared out evenly to panels of one to four, which are wider for narrow rows."""
+    random = rng("vectors", channels, dtype)
     weights = random.integers(-2, 3, (channels, 5, 1, 2)).astype(DTYPES[dtype])
-    check(Call("Convolution", (src, weights), {"data_format": "NXC", "weights_format": "OIX"} | PLAIN_2D))
+    for shape, layout in [((2, 3, 3, 5), "NXC"), ((1, 2, 24, 5), "NXC"), ((1, 5, 3, 12), "NCX"), ((2, 5, 19, 19), "NCX")]:
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        check(Call("Convolution", (src, weights), {"data_format": layout, "weights_format": "OIX"} | PLAIN_2D))
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_a_few_channels_beyond_whole_vectors_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Their sums are over lanes of reduced channels, which end with a part of a vector."""
+    random = rng("rest", layout, dtype)
+    for number, (small, big, groups) in enumerate([(33, 33, 2), (17, 50, 1), (20, 35, 1), (35, 34, 3), (66, 65, 1)] * 2):
+        kernel, strides, begin, end = ([int(i) for i in random.integers(*ends, 2)] for ends in [(3, 5), (1, 3), (0, 3), (0, 3)])
+        space = [int(i) for i in random.integers(*([6, 12] if number < 5 else [20, 30]), 2)]
+        attributes = {"strides": strides, "pads_begin": begin, "pads_end": end, "dilations": [1, 1 + number % 2]}
+        attributes |= {"data_format": layout, "weights_format": ["OIX", "XIO"][number % 2], "groups": groups}
+        channels = big * groups
+        src = random.integers(-2, 3, (2, channels, *space) if layout == "NCX" else (2, *space, channels)).astype(DTYPES[dtype])
+        shape = (small * groups, big, *kernel) if number % 2 == 0 else (*kernel, big, small * groups)
+        weights, bias = random.integers(-2, 3, shape).astype(DTYPES[dtype]), np.arange(small * groups).astype(DTYPES[dtype])
+        call = Call("Convolution", (src, weights, bias), attributes)
+        check(call)
+        dst = random.integers(-2, 3, run(call).shape).astype(DTYPES[dtype])
+        for array in [None, src, dst, weights]:
+            if array is not None:
+                array.reshape(-1)[random.integers(0, array.size)] = random.choice([np.inf, -np.inf, np.nan])
+            check(Call("Convolution", (src, weights, bias), attributes))
+            check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(src.shape)}))
+
+
+@every_dtype
+def test_tall_planes_of_short_rows_give_what_the_rulings_give(dtype: str) -> None:
+    """Rows that fill no vector are copied and finished together; those that the next ones share stay in scratch."""
+    random = rng("tall", dtype)
+    src = random.integers(-2, 3, (16, 512, 130, 3)).astype(DTYPES[dtype])
+    weights = random.integers(-2, 3, (16, 512, 3, 2)).astype(DTYPES[dtype])
+    attributes = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1], "dilations": [1, 1]}
+    check(Call("Convolution", (src, weights), attributes | {"data_format": "NCX", "weights_format": "OIX"}))
 
 
 @every_op

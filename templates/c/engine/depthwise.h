@@ -95,9 +95,6 @@ INLINE void prefetch(const elem *p, int64_t count, const int write) {
         write ? __builtin_prefetch(p + i, 1, 3) : __builtin_prefetch(p + i, 0, 2);
 }
 
-// Division, where the divisor is 1 most of the time.
-INLINE int64_t over(int64_t a, int64_t b) { return b == 1 ? a : a / b; }
-
 // The taps that one output position meets on one axis: tap j is k + j*k_step and reads input at + j*at_step.
 typedef struct taps {
     int64_t count, k, k_step, at, at_step;

@@ -111,8 +111,8 @@ static inline solve solve_of(const opwright_problem *p, bool backward) {
 // The taps t of a phase that meet an input, for output q: [first, last).
 INLINE void reach(const axis *a, const phase *p, int64_t q, int64_t *first, int64_t *last) {
     const int64_t at = q * a->in_step + p->offset;
-    *first = at >= 0 ? 0 : least(p->taps, ceil_div(-at, a->offset_step));
-    *last = at >= a->in ? 0 : least(p->taps, (a->in - 1 - at) / a->offset_step + 1);
+    *first = at >= 0 ? 0 : least(p->taps, over(a->offset_step - 1 - at, a->offset_step));
+    *last = at >= a->in ? 0 : least(p->taps, over(a->in - 1 - at, a->offset_step) + 1);
     *last = most(*first, *last);
 }
 

@@ -44,6 +44,7 @@ typedef struct operands {
     const float *bias;
     int64_t bias_row, bias_vector;
     bool streamed;       // to elements that are not read again
+    int64_t lane_step;   // of sums over lanes: from the weights of one output channel to those of the next
 } operands;
 
 INLINE const unit *unit_at(const unit *p, int64_t bytes) { return (const unit *)(const void *)((const char *)p + bytes); }
@@ -56,6 +57,13 @@ INLINE units units_load(const unit *p) {
     units v;
     memcpy(&v, p, sizeof v);
     return v;
+}
+
+INLINE units units_load_part(const unit *p, int64_t n) {
+    const vec v = vec_load_part((const float *)(const void *)p, n);
+    units u;
+    memcpy(&u, &v, sizeof u);
+    return u;
 }
 
 INLINE void *out_at(const operands *o, void *out, int64_t at) {
@@ -129,43 +137,94 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
             UNROLL for (int m = 0; m < MR; m++) vec_store((float *)o->out + m * out_row, sum[m]);                      \
     }
 
+// Of `count` sums over lanes, at most 4, each added up to a lane of the result; the first four lanes repeat.
+INLINE vec add_lanes(const vec *sum, int count) {
+    const vec a = sum[0], b = count > 1 ? sum[1] : (vec){0}, c = count > 2 ? sum[2] : (vec){0}, d = count > 3 ? sum[3] : (vec){0};
+    const vec ab = SHUFFLE(a, b, QUARTERS(MINGLE, 0, 1)) + SHUFFLE(a, b, QUARTERS(MINGLE, 2, 3));
+    const vec cd = SHUFFLE(c, d, QUARTERS(MINGLE, 0, 1)) + SHUFFLE(c, d, QUARTERS(MINGLE, 2, 3));
+    vec v = SHUFFLE(ab, cd, QUARTERS(QUARTER, 0, 1)) + SHUFFLE(ab, cd, QUARTERS(QUARTER, 2, 3));
+#if LANES == 16
+    v += SHUFFLE(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
+#if LANES >= 8
+    v += SHUFFLE(v, v, QUARTERS_SWAPPED);
+#endif
+    return v;
+}
+
+// Sums over lanes of a run, for few output channels NB: the vectors of both operands are neighbours in it. What is loaded
+// of its last vector ends with the run.
+#define SUM_TILE(MR, NB)                                                                                               \
+    static void sum_tile_##MR##x##NB(const operands *o) {                                                              \
+        const int64_t row = o->scalar_row, lane = o->lane_step;                                                        \
+        vec sum[MR][NB];                                                                                               \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (vec){0};                  \
+        for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
+            const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
+            int64_t left = r->length;                                                                                  \
+            for (; left >= LANES; left -= LANES, s += LANES, v += LANES) {                                             \
+                units f[NB];                                                                                           \
+                UNROLL for (int b = 0; b < NB; b++) f[b] = units_load(v + b * lane);                                   \
+                UNROLL for (int m = 0; m < MR; m++) {                                                                  \
+                    const units x = units_load(unit_at(s, m * row));                                                   \
+                    UNROLL for (int b = 0; b < NB; b++) sum[m][b] = fused(sum[m][b], x, f[b]);                         \
+                }                                                                                                      \
+                UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) PIN(sum[m][b]);                \
+            }                                                                                                          \
+            if (left == 0)                                                                                             \
+                continue;                                                                                              \
+            UNROLL for (int m = 0; m < MR; m++) {                                                                      \
+                const units x = units_load_part(unit_at(s, m * row), left);                                            \
+                UNROLL for (int b = 0; b < NB; b++)                                                                    \
+                    sum[m][b] = fused(sum[m][b], x, units_load_part(v + b * lane, left));                              \
+            }                                                                                                          \
+        }                                                                                                              \
+        UNROLL for (int m = 0; m < MR; m++)                                                                            \
+            vec_store((float *)o->out + m * o->out_row, add_lanes(sum[m], NB) + vec_load(o->bias));                    \
+    }
+
 // The shapes that there are: up to MOST_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
-//   14x2 226-231, 7x2 223-228, 16x1 see below, 6x4 226-231
+//   14x2 226-231, 7x2 223-228, 9x3 228, 16x1 see below, 6x4 226-231
 // Four lanes, 32 registers (NEON): the largest shapes that gcc 12 keeps in registers, 16 sums for the 8 that two FMA of
 // 4 cycles have under way, 0.63 loads for an FMA with 8x2 and 0.5 with 4x4. Rejected for what they spill in the
 // unrolled loop: 12x2 9 vectors, 6x4 30, 14x2 51, 3x8 78.
-// Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are); 9x3 228, no
-// better than 14x2, and a width of its own to pack.
+// Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are).
 #if LANES == 16
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1) T(13, 1)        \
     T(14, 1) T(15, 1) T(16, 1)                                                                                         \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2) T(9, 2) T(10, 2) T(11, 2) T(12, 2) T(13, 2)        \
     T(14, 2)                                                                                                           \
+    T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3) T(9, 3)                                            \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)                                                                    \
     T(1, 8) T(2, 8)
 #define MOST_1 16
 #define MOST_2 14
+#define MOST_3 9
 #define MOST_4 6
 #define MOST_8 2
 #elif defined(__AVX2__)
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1)                 \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2)                                                                    \
+    T(1, 3) T(2, 3) T(3, 3) T(4, 3)                                                                                    \
     T(1, 4) T(2, 4)                                                                                                    \
     T(1, 8)
 #define MOST_1 12
 #define MOST_2 6
+#define MOST_3 4
 #define MOST_4 2
 #define MOST_8 1
 #else
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1)                 \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2)                                                    \
+    T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3)                                                                            \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4)                                                                                    \
     T(1, 8) T(2, 8)
 #define MOST_1 12
 #define MOST_2 8
+#define MOST_3 5
 #define MOST_4 4
 #define MOST_8 2
 #endif
@@ -173,12 +232,24 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
 #define VECTOR_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12)
 #define MOST_VECTORS 12
 
+// By channels, up to a quarter of a vector's.
+#if LANES == 16
+#define SUM_TILES(T) T(1, 1) T(4, 1) T(1, 2) T(4, 2) T(1, 3) T(4, 3) T(1, 4) T(4, 4)
+#elif LANES == 8
+#define SUM_TILES(T) T(1, 1) T(4, 1) T(1, 2) T(4, 2)
+#else
+#define SUM_TILES(T) T(1, 1) T(4, 1)
+#endif
+#define MOST_SUMS 4
+
 // By vectors and rows; tiles.c compiles them, once for all that call them.
 typedef void tile_function(const operands *);
 #define TILE_TABLE OPWRIGHT_NAME(tiles)
 #define VECTOR_TABLE OPWRIGHT_NAME(vector_tiles)
 extern tile_function *const TILE_TABLE[9][17];
+#define SUM_TABLE OPWRIGHT_NAME(sum_tiles)
 extern tile_function *const VECTOR_TABLE[13];
-INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 4 ? MOST_4 : MOST_8; }
+extern tile_function *const SUM_TABLE[5][5];
+INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 3 ? MOST_3 : nb == 4 ? MOST_4 : MOST_8; }
 
 #endif

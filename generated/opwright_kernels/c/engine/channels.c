@@ -1,6 +1,6 @@
 // y and x over channel lanes: the vectors are output channels, the scalars neighbouring pixels.
 //
-// Weights are packed to panels of 1, 2 or 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
+// Weights are packed to panels of 1 to 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
 // the phases of phases.h. A task is a block of output rows and columns of one image and group, in steps of some rows. A
 // step's rows of input are copied to scratch, but for those that the step before has left there, as
 // `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
@@ -9,12 +9,16 @@
 // weights) the pixel is done again from its own taps alone.
 //
 // Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
-// all together, as the lines that memory has.
+// all together, as the lines that memory has. So are rows that follow each other in a plane and fill no vectors: 49
+// pixels of 7x7 are 4 squares to transpose, not 7.
 //
 // Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
 // in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
 // 18, and the input is copied as it lies. The last pair's second half meets a weight of zero: blocks of input that hold
 // an Inf or NaN have their pixels looked at.
+//
+// One to four channels beyond whole vectors would leave most of one empty. Theirs are sums over lanes of reduced channels
+// instead, added up at the end: 33 channels of 5x5 110, now 179 GFLOP/s.
 //
 // Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
 // they are. So it is where weights are many and the input is little: all of that is copied first, for all tasks.
@@ -29,6 +33,8 @@ enum {
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
     KEPT_PARTS = 4,         // that a block's copied rows are shared out as
+    HELD_COLUMNS = 8 * LANES, // outputs of several rows
+    SHORT_ROW = 2 * LANES,  // columns of input up to which rows are transposed together
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
     // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
@@ -38,6 +44,8 @@ enum {
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     STREAMED_BYTES = 4 << 20, // of an output from which on it is stored past the caches
     SEARCHED_BYTES = 256 << 10, // of packed weights that are searched for Inf and NaN for that
+    MOST_REST = LANES / 4,  // channels beyond whole vectors whose sums are over lanes
+    LONG_SUM = 8 * LANES,   // units from which on they are
     AHEAD = 4,              // lines of weights that are asked for before they are packed
     FAR_AHEAD = 16,         // the same where they lie across the panels
 };
@@ -49,7 +57,8 @@ typedef struct plan {
     int64_t row_taps;      // units of packed weights of a row of taps
     int64_t together;      // groups that share a vector of lanes
     int64_t groups, lanes; // with those taken as one
-    int64_t vectors, wide; // vectors of output channels; vectors of a panel
+    int64_t vectors, wide; // vectors of output channels; vectors of a panel, at the most
+    int64_t rest;          // output channels of the last panel, which have no vectors
     int64_t panels;
     bool copied;           // the input is copied to scratch
     bool inside;           // but not by blocks that meet no padding
@@ -65,16 +74,25 @@ typedef struct plan {
     int64_t apart;         // rows of a step, in q: as far as the taps are, so that they meet the same rows of input
     int64_t rows, columns; // of a step, in q
     int64_t steps;         // of a block, one below the other
+    int64_t held;          // rows that are finished at once
+    bool joined;           // rows are copied together
     int64_t row_blocks, column_blocks, groups_of_panels;
     int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
     int64_t panel_units;   // of one vector's share of a packed panel
     int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
 
-INLINE int64_t panel_width(const plan *p, int64_t panel) {
-    const int64_t left = p->vectors - panel * p->wide;
-    return left >= p->wide || left == 3 ? p->wide : left;
+INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
+
+// The vector that it begins with; vectors are shared out evenly.
+INLINE int64_t panel_first(const plan *p, int64_t panel) {
+    return is_rest(p, panel) ? p->vectors : panel * p->vectors / (p->panels - (p->rest > 0));
 }
+INLINE int64_t panel_width(const plan *p, int64_t panel) {
+    return is_rest(p, panel) ? 1 : panel_first(p, panel + 1) - panel_first(p, panel);
+}
+// Vectors of all panels of a group.
+INLINE int64_t group_width(const plan *p) { return p->vectors + (p->rest > 0); }
 
 // Of those that are taken as one, the last ones may be fewer.
 INLINE int64_t groups_of(const plan *p, int64_t group) {
@@ -169,7 +187,8 @@ static int64_t copied_bytes(const plan *p) {
 
 // Takes blocks of all rows, whose input is copied once, where the weights would be read for each block more often.
 static void keep_input(plan *p) {
-    const int64_t panel = p->panel_units * p->wide * 4, weights = panel * p->panels, images = p->s.problem->N * p->groups;
+    const int64_t panel = p->panel_units * p->wide * 4, weights = p->panel_units * group_width(p) * 4;
+    const int64_t images = p->s.problem->N * p->groups;
     if (!p->copied || p->line || p->together > 1 || p->interleaved || panel > PANEL_BYTES)
         return;
     plan kept = *p;
@@ -194,22 +213,22 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->together = groups_together(s);
     p->groups = ceil_div(problem->G, p->together);
     p->lanes = s->lanes * p->together;
-    p->vectors = ceil_div(p->lanes, LANES);
-
-    const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
-    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
-    // Three vectors of a panel of four would be written beyond the pixel.
-    const bool four = row_count <= 3 && p->vectors >= 4 && !(p->direct && p->vectors % 4 == 3);
-    // Rejected: panels of three vectors where these are all, 48 channels of 128 taps f32 0.84 to 0.92, bf16 0.93 to 1.27
-    // times as fast.
-    p->wide = four ? 4 : p->vectors >= 2 ? 2 : 1;
-    p->panels = ceil_div(p->vectors, p->wide);
     const int64_t taps = d->taps * h->taps * w->taps;
     // Phases of a row would have to begin with whole pairs.
     p->line = OPWRIGHT_PAIRS && p->together == 1 && s->reduced % UNIT_CHANNELS != 0 && w->classes == 1 &&
               w->offset_step == 1 && s->in_x[2] == s->reduced && (s->in_c == 1 || s->reduced == 1);
     p->row_taps = p->line ? ceil_div(w->taps * s->reduced, UNIT_CHANNELS) : w->taps * p->channels;
     p->panel_units = d->taps * h->taps * p->row_taps * LANES;
+    p->rest = p->lanes > LANES && p->lanes % LANES <= MOST_REST && p->together == 1 && !p->line &&
+              p->channels >= LANES && taps * p->channels >= LONG_SUM ? p->lanes % LANES : 0;
+    p->vectors = ceil_div(p->lanes - p->rest, LANES);
+
+    const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
+    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    // An odd vector makes three of the last two.
+    const int64_t panels = row_count <= 3 && p->vectors >= 4 ? ceil_div(p->vectors, 4) : most(1, p->vectors / 2);
+    p->wide = ceil_div(p->vectors, panels);
+    p->panels = panels + (p->rest > 0);
 
     int64_t low, high;
     span(w, backward, 0, row_count, &low, &high);
@@ -234,7 +253,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     // again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to 1.4.
     const bool few_rows = problem->N * d->out * h->out <= w->out;
     p->in_place = p->own && few_rows && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 &&
-                  s->lanes % (p->wide * LANES) == 0;
+                  s->lanes % LANES == 0;
     // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
     // read again, unless all weights are finite.
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
@@ -247,14 +266,20 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
+    const bool planes = p->together == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
+    p->joined = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
+                w->in < SHORT_ROW && p->divisor == 1;
+    p->held = !p->interleaved && p->apart == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
+              s->out_x[1] == w->out && w->out % LANES != 0 ? most(1, HELD_COLUMNS / w->out) : 1;
+
     p->rows_bytes = p->kept ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
-    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : 1); // at once
+    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
     p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
-    p->bias_bytes = rounded(p->groups * (p->panels * p->wide) * LANES * 4);
+    p->bias_bytes = rounded(p->groups * group_width(p) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
-    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * p->panels * p->wide * 4);
+    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
 }
 
@@ -349,19 +374,23 @@ static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t coun
 }
 #endif
 
-// The same for `rows` rows whose pixels lie in turns: where a row begins is `row_step` further than the one before.
-static void copy_interleaved(const solve *s, const elem *plane, int64_t low, int64_t count, unit *to, int64_t pixel,
-                             int64_t rows, int64_t row_step) {
-    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
-    for (int64_t row = 0; row < rows; row++) {
-        memset(to + row * row_step, 0, (size_t)(first * pixel) * sizeof *to);
-        memset(to + row * row_step + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
+// Zeros in `rows` rows of `count` pixels, but for pixels [first, last).
+static void clear_ends(unit *to, int64_t rows, int64_t row_step, int64_t first, int64_t last, int64_t count,
+                       int64_t pixel) {
+    for (int64_t row = 0; row < rows; row++, to += row_step) {
+        memset(to, 0, (size_t)(first * pixel) * sizeof *to);
+        memset(to + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
     }
-    const int64_t pixels = (last - first) * rows;
+}
+
+// `pixels` pixels side by side, of which every `length` are a line: they go `step` apart, lines `line_step`.
+static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64_t length, unit *to, int64_t step,
+                       int64_t line_step) {
     for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
         const int64_t channels = least(LANES, ceil_div(s->reduced - c, UNIT_CHANNELS));
-        const elem *from = plane + (low + first) * rows + c * s->in_c;
-        int64_t row = 0, column = first;
+        const elem *from = pixel0 + c * s->in_c;
+        int64_t at = 0;
+        unit *line = to + c / UNIT_CHANNELS;
         for (int64_t x = 0; x < pixels; x += LANES) {
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
@@ -371,9 +400,9 @@ static void copy_interleaved(const solve *s, const elem *plane, int64_t low, int
             vec_transpose(v);
             UNROLL for (int64_t i = 0; i < LANES; i++) {
                 if (i < pixels - x)
-                    units_store_part(to + row * row_step + column * pixel + c / UNIT_CHANNELS, v[i], channels);
-                if (++row == rows)
-                    row = 0, column++;
+                    units_store_part(line + at * step, v[i], channels);
+                if (++at == length)
+                    at = 0, line += line_step;
             }
         }
     }
@@ -444,6 +473,14 @@ INLINE void put_weights(unit *to, int64_t channel, bool over, vec v) {
 #endif
 }
 
+INLINE int64_t taps_of(const opwright_problem *p) { return p->taps[0] * p->taps[1] * p->taps[2]; }
+
+// From the first tap's weight to that of tap t.
+INLINE int64_t tap_at(const opwright_problem *p, int64_t t) {
+    const int64_t *k = p->taps;
+    return t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
+}
+
 // Weights of `lanes` lanes from `from` on, as `[position of the tap][channel][width]`; lanes past the last one and the
 // second half of an odd last pair are zero. Whichever way of the tensor is contiguous is read along.
 static void pack_weights(const plan *plan, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
@@ -453,13 +490,13 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
     if (plan->line) // halves of a pair come in any order
         memset(to, 0, (size_t)(plan->panel_units / LANES * width) * sizeof *to);
     const int64_t *k = s->problem->taps;
-    const int64_t taps = k[0] * k[1] * k[2];
+    const int64_t taps = taps_of(p);
     // A line of the tensor that is transposed: the reduced channels of a tap, or the taps, of one channel or of all.
     const bool taps_first = taps > 1 && p->w_k[2] == 1 && p->w_k[1] == k[2] && p->w_k[0] == k[1] * k[2];
     const bool joined = taps_first && s->w_reduced == taps;
     if (s->w_lane == 1 && lanes > 1) {
         for (int64_t t = 0; t < taps; t++) {
-            const elem *line = from + t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
+            const elem *line = from + tap_at(p, t);
             for (int64_t channel = 0; channel < s->reduced; channel++, line += s->w_reduced) {
                 const int64_t place = positions[t] + channel;
                 unit *at = to + place / UNIT_CHANNELS * width;
@@ -477,8 +514,7 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
     for (int64_t line = 0; line < lines; line++) {
         // The line's first element as channel and tap, counted on from there.
         int64_t channel = joined || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
-        const elem *start = from + channel * s->w_reduced + tap / (k[1] * k[2]) * p->w_k[0] +
-                            tap / k[2] % k[1] * p->w_k[1] + tap % k[2] * p->w_k[2];
+        const elem *start = from + channel * s->w_reduced + tap_at(p, tap);
         // Lines are short and far apart: without a hint, 512 channels of 3x3 take 7 times as long as one long line.
         if (taps_first && line + AHEAD < lines)
             for (int64_t l = 0; l < lanes; l++)
@@ -514,43 +550,52 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
     }
 }
 
+// All reduced channels of one tap and lane, as units `step` apart.
+INLINE void pack_tap(const plan *p, const elem *from, unit *to, int64_t step) {
+    for (int64_t c = 0; c < p->channels; c++, from += UNIT_CHANNELS * p->s.w_reduced, to += step)
+#if OPWRIGHT_PAIRS
+        *to = from[0] | (2 * c + 1 < p->s.reduced ? (uint32_t)from[p->s.w_reduced] << 16 : 0);
+#else
+        *to = elem_get(from);
+#endif
+}
+
 // Weights of groups that share a vector, as `[position of the tap][channel][lane]`. They are few.
 static void pack_groups(const plan *p, const elem *from, const int64_t *positions, int64_t groups, unit *to) {
     const solve *s = &p->s;
-    const opwright_problem *problem = s->problem;
-    const int64_t *k = problem->taps;
-    for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++)
+    for (int64_t t = 0; t < taps_of(s->problem); t++)
         for (int64_t lane = 0; lane < LANES; lane++) {
-            if (lane >= groups * s->lanes) {
+            unit *at = to + positions[t] / UNIT_CHANNELS * LANES + lane;
+            if (lane < groups * s->lanes)
+                pack_tap(p, from + lane / s->lanes * s->problem->w_g + lane % s->lanes * s->w_lane +
+                                tap_at(s->problem, t), at, LANES);
+            else
                 for (int64_t c = 0; c < p->channels; c++)
-                    to[(positions[t] / UNIT_CHANNELS + c) * LANES + lane] = 0;
-                continue;
-            }
-            const elem *at = from + lane / s->lanes * problem->w_g + lane % s->lanes * s->w_lane +
-                             t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
-                             t % k[2] * problem->w_k[2];
-            for (int64_t c = 0; c < p->channels; c++, at += UNIT_CHANNELS * s->w_reduced) {
-                unit *place = to + (positions[t] / UNIT_CHANNELS + c) * LANES + lane;
-#if OPWRIGHT_PAIRS
-                *place = at[0] | (2 * c + 1 < s->reduced ? (uint32_t)at[s->w_reduced] << 16 : 0);
-#else
-                *place = elem_get(at);
-#endif
-            }
+                    at[c * LANES] = 0;
         }
+}
+
+// Weights of the channels beyond whole vectors, as `[channel][position of the tap][reduced channel]`.
+static void pack_rest(const plan *p, const elem *from, const int64_t *positions, unit *to) {
+    for (int64_t lane = 0; lane < p->rest; lane++, from += p->s.w_lane, to += p->panel_units / LANES)
+        for (int64_t t = 0; t < taps_of(p->s.problem); t++)
+            pack_tap(p, from + tap_at(p->s.problem, t), to + positions[t] / UNIT_CHANNELS, 1);
 }
 
 // Weights of one panel: `units` of `width` vectors for each packed tap and channel, lanes past the last one zero.
 static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
     const plan *p = &c->p;
     const solve *s = &p->s;
-    const int64_t width = panel_width(p, panel) * LANES, first = panel * p->wide * LANES;
+    const int64_t width = panel_width(p, panel) * LANES, first = panel_first(p, panel) * LANES;
     const elem *from = c->weights + group * p->together * s->problem->w_g + first * s->w_lane;
     if (p->together > 1) {
         pack_groups(p, from, c->positions, groups_of(p, group), to);
         return;
     }
-    pack_weights(p, c->positions, from, least(width, s->lanes - first), to, width);
+    if (is_rest(p, panel))
+        pack_rest(p, from, c->positions, to);
+    else
+        pack_weights(p, c->positions, from, least(width, s->lanes - first), to, width);
 }
 
 static bool all_finite(const unit *packed, int64_t count) {
@@ -560,12 +605,17 @@ static bool all_finite(const unit *packed, int64_t count) {
     return !uvec_any(found);
 }
 
+// Where a panel's weights are.
+INLINE int64_t packed_at(const plan *p, int64_t group, int64_t panel) {
+    return (group * group_width(p) + panel_first(p, panel)) * p->panel_units;
+}
+
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
     const plan *p = &c->p;
     const int64_t group = task / p->panels, panel = task % p->panels;
-    pack_panel(c, group, panel, c->packed + (group * p->panels + panel) * p->wide * p->panel_units);
+    pack_panel(c, group, panel, c->packed + packed_at(p, group, panel));
 }
 
 // One block of output.
@@ -629,12 +679,30 @@ static void place_input(block *b, bool first, bool copy) {
     b->row_step = row_units(p);
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
+    const int64_t columns = high_column - b->low_column; // of which the tensor has [first, last)
+    const int64_t first_column = least(most(0, -b->low_column), columns);
+    const int64_t last_column = most(first_column, least(columns, w->in - b->low_column));
     const int64_t next = (h->in == 1 ? p->columns * w->in_step * s->in_x[2] : b->row_divisor * s->in_x[1]) * (int64_t)sizeof(elem);
     for (int64_t t = b->depth_first; copy && t < b->depth_last; t++) {
         const elem *plane = image + (plane0 + t * d->offset_step) * s->in_x[0];
         if (p->interleaved) {
-            copy_interleaved(s, plane, b->low_column, high_column - b->low_column, b->rows + t * b->plane_step, p->pixel,
-                             h->in, b->row_step);
+            unit *to = b->rows + t * b->plane_step;
+            clear_ends(to, h->in, b->row_step, first_column, last_column, columns, p->pixel);
+            copy_lines(s, plane + (b->low_column + first_column) * h->in, (last_column - first_column) * h->in, h->in,
+                       to + first_column * p->pixel, b->row_step, p->pixel);
+            continue;
+        }
+        if (p->joined && last_column - first_column == w->in) {
+            const int64_t begin = most(low_row, 0), count = most(0, least(high_row, h->in) - begin);
+            const int64_t end = begin + count * (b->part + 1) / b->parts;
+            for (int64_t row = begin + count * b->part / b->parts, rows; row < end; row += rows) {
+                const int64_t slot = slot_of(b, row - b->low_row);
+                unit *to = b->rows + t * b->plane_step + slot * b->row_step;
+                rows = least(end - row, b->slots - slot);
+                clear_ends(to, rows, b->row_step, first_column, last_column, columns, p->pixel);
+                copy_lines(s, plane + row * w->in, rows * w->in, w->in, to + first_column * p->pixel, p->pixel,
+                           b->row_step);
+            }
             continue;
         }
         for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
@@ -697,14 +765,27 @@ typedef struct stretch {
     void *out;        // of q = 0
     int64_t width;
     bool together;    // groups share a vector
+    int64_t rest;     // channels whose sums are over lanes
 } stretch;
 
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
+    if (s->rest > 0) {
+        // The last tile does some pixels again.
+        const int64_t rows = q1 - q0 < MOST_SUMS ? 1 : MOST_SUMS;
+        for (int64_t q = q0; q < q1; q += rows) {
+            const int64_t at = least(q, q1 - rows);
+            o.scalars = unit_at(s->base, at * s->step);
+            o.out = out_at(&o, s->out, at * o.out_row);
+            SUM_TABLE[s->rest][rows](&o);
+        }
+        return;
+    }
     const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
     const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
-    const int64_t count = q1 - q0, tiles = ceil_div(count, limit), longer = tiles > 0 ? count % tiles : 0;
+    const int64_t count = q1 - q0, tiles = count <= limit ? count > 0 : ceil_div(count, limit);
+    const int64_t shorter = over(count, most(tiles, 1)), longer = count - tiles * shorter;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
-        const int64_t rows = count / tiles + (t < longer);
+        const int64_t rows = shorter + (t < longer);
         o.scalars = unit_at(s->base, q * s->step);
         o.out = out_at(&o, s->out, q * o.out_row);
         (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
@@ -731,17 +812,27 @@ static void again_by_halves(const plan *p, operands o, const stretch *s, int64_t
 }
 #endif
 
+// Lanes of output q in which a vector holds a NaN.
+INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
+    uvec nan = {0};
+    for (int64_t v = 0; v < s->width; v++) {
+        const void *at = out_at(o, s->out, q * o->out_row + v * LANES);
+        const vec x = o->elements ? elem_load(at) : vec_load(at);
+        nan |= (uvec)(x != x);
+    }
+    return nan;
+}
+
 // Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
 static void again_where_nan(const block *b, operands o, const stretch *s, const phase *rows, int64_t row_q,
                             const phase *columns, int64_t q0, int64_t q1) {
+    uvec any = {0};
+    for (int64_t q = q0; q < q1; q++)
+        any |= nan_at(&o, s, q);
+    if (!uvec_any(any)) // once for all, as it nearly always is
+        return;
     for (int64_t q = q0; q < q1; q++) {
-        uvec nan = {0};
-        for (int64_t v = 0; v < s->width; v++) {
-            const void *at = out_at(&o, s->out, q * o.out_row + v * LANES);
-            const vec x = o.elements ? elem_load(at) : vec_load(at);
-            nan |= (uvec)(x != x);
-        }
-        if (!uvec_any(nan))
+        if (!uvec_any(nan_at(&o, s, q)))
             continue;
         int64_t first, last;
         reach(&b->c->p.s.axes[2], columns, q, &first, &last);
@@ -767,7 +858,8 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     o.runs = b->runs;
     o.scalar_row = scalar_row(p);
     o.out_row = w->out_step * pixel_out;
-    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1};
+    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1,
+                       o.lane_step > 0 ? p->rest : 0};
     if (far_dilated(w)) {
         // Neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
@@ -785,17 +877,17 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     }
     // Outputs all of whose taps lie beyond the row's ends have no terms.
     const int64_t before = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
-    const int64_t met = least(q1, most(q0, before > 0 ? ceil_div(before, w->in_step) : 0));
-    const int64_t past = most(met, least(q1, last < 0 ? 0 : last / w->in_step + 1));
+    const int64_t met = least(q1, most(q0, before > 0 ? over(before + w->in_step - 1, w->in_step) : 0));
+    const int64_t past = most(met, least(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
     o.run_count = 0;
     tiles_of(o, &s, q0, met);
     tiles_of(o, &s, past, q1);
     o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
     tiles_of(o, &s, met, past);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
-    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
+    const int64_t inside = over(most(0, -columns->offset) + w->in_step - 1, w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
-    const int64_t outside = most(inside, room < 0 ? 0 : room / w->in_step + 1);
+    const int64_t outside = most(inside, room < 0 ? 0 : over(room, w->in_step) + 1);
     if (columns->taps == 0)
         return;
     if (b->wild) { // they are looked for in lines only
@@ -859,30 +951,35 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const plan *p = &c->p;
     const solve *s = &p->s;
     const axis *h = &s->axes[1], *w = &s->axes[2];
-    const int64_t width = panel_width(p, panel), first = panel * p->wide * LANES;
+    const int64_t width = panel_width(p, panel), first = panel_first(p, panel) * LANES;
+    const bool rest = is_rest(p, panel);
     const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
     // Rejected: the full ones of panels of which the last is not full store to the output, 56 channels f32 0.89 times as
     // fast, bf16 1.06 times.
-    operands o = {.vectors = weights, .step = p->in_place ? s->w_reduced : width * LANES, .bias_vector = LANES,
-                  .elements = p->direct, .streamed = c->streamed};
-    o.bias = c->biases + (b->group * p->panels * p->wide) * LANES + first;
+    operands o = {.vectors = weights, .step = rest ? 1 : p->in_place ? s->w_reduced : width * LANES,
+                  .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES, .elements = p->direct, .streamed = c->streamed};
+    o.bias = c->biases + b->group * group_width(p) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
-    const int64_t end = b->first_row + b->row1 * p->apart;
+    const int64_t end = b->first_row + b->row1 * p->apart, last = least(h->out, end * h->out_step) - 1;
+    int64_t held = 0; // rows in the buffer
     for (int64_t q = b->first_row + b->row0 * p->apart; q < end; q += p->apart)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
             // What is finished later stands in the buffer from its first column on.
-            const int64_t before = p->interleaved ? q * (column_last - column_first) : 0;
+            const int64_t before = (p->interleaved ? q : held) * (column_last - column_first);
             void *to = p->direct ? (void *)out : b->buffer + (before - column_first) * width * LANES;
             const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
             for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
                 row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out);
             }
-            if (!p->direct && !p->interleaved)
-                finish_row(b, out + column_first * s->out_x[2], column_last - column_first, lanes, width);
+            if (p->direct || p->interleaved || (++held < p->held && q * h->out_step + r < last))
+                continue;
+            finish_row(b, out - (held - 1) * s->out_x[1] + column_first * s->out_x[2],
+                       held * (column_last - column_first), lanes, width);
+            held = 0;
         }
     if (p->interleaved)
         finish_interleaved(b, image + column_first * s->out_x[2], column_last - column_first, lanes, width);
@@ -936,7 +1033,7 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
             break;
         place_input(&b, step == 0, true);
         for (int64_t panel = first; panel < last; panel++)
-            panel_of_block(&b, panel, c->packed + (b.group * p->panels + panel) * p->wide * p->panel_units);
+            panel_of_block(&b, panel, c->packed + packed_at(p, b.group, panel));
     }
     if (c->streamed)
         stream_end();
@@ -969,7 +1066,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     for (int64_t panel = first; panel < last; panel++) {
         const unit *weights = packed;
         if (p->in_place)
-            weights = (const unit *)(const void *)(c->weights + group * p->s.problem->w_g + panel * p->wide * LANES);
+            weights = (const unit *)(const void *)(c->weights + group * p->s.problem->w_g + panel_first(p, panel) * LANES);
         else
             pack_panel(c, group, panel, packed);
         for (int64_t n = 0; n < p->s.problem->N; n++)
@@ -1025,7 +1122,7 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
-    const int64_t padded = p->panels * p->wide * LANES;
+    const int64_t padded = group_width(p) * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
             const int64_t count = most(0, least(LANES, groups_of(p, g) * p->s.lanes - l));

@@ -174,10 +174,14 @@ static void fill_block(const solve *s, const plan *c, const elem *in, const taps
         clear_block(s, c, d->count, top, bottom, first, end, to);
     if (first == end)
         return;
+    const bool far = s->problem->N * s->in_n > NEAR;
     for (int64_t j = 0; j < d->count; j++)
-        for (int64_t i = top; i < bottom; i++)
-            fill_row(in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first, first, end - first,
-                     s->axes[2].in_step, c->line, to + j * c->plane + i * c->row + c->lead);
+        for (int64_t i = top; i < bottom; i++) {
+            const elem *row = in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first;
+            if (far) // planes follow each other
+                prefetch(row + AHEAD, end - first, 0);
+            fill_row(row, first, end - first, s->axes[2].in_step, c->line, to + j * c->plane + i * c->row + c->lead);
+        }
 }
 
 INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
@@ -250,47 +254,52 @@ INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) 
     return v;
 }
 
-// C vectors of one row of output from q on, all taps. `exact` leaves out taps that fall outside, one lane by one.
-INLINE void taps_sum(const int C, const bool exact, const solve *s, const tap *t, int64_t count, const float *in,
-                     int64_t row, int64_t q_column, int64_t q, vec acc[C]) {
+// The distances from a row of output to the next one that meets the same taps, in scratch and in the tensor.
+typedef struct pitch {
+    int64_t in, out;
+} pitch;
+
+// C vectors of R rows of output from q on, all taps. `exact` leaves out taps that fall outside, one lane by one.
+INLINE void taps_sum(const int R, const int C, const bool exact, const solve *s, const tap *t, int64_t count,
+                     const float *in, int64_t in_row, int64_t row, int64_t q_column, int64_t q, vec *acc) {
+    UNROLL for (int v = 0; v < R * C; v++) acc[v] = (vec){0};
     for (int64_t i = 0; i < count; i++) {
         const vec w = vec_splat(t[i].w);
         if (exact && (uint64_t)(row * s->axes[1].in_step + t[i].row) >= (uint64_t)s->axes[1].in)
             continue;
-        UNROLL for (int v = 0; v < C; v++) {
-            const vec x = vec_load(in + t[i].offset + q + v * LANES);
+        UNROLL for (int v = 0; v < R * C; v++) {
+            const vec x = vec_load(in + v / C * in_row + t[i].offset + q + v % C * LANES);
             if (!exact) {
                 acc[v] += x * w;
                 continue;
             }
-            const int64_t at = (q_column + q + v * LANES) * s->axes[2].in_step + t[i].column;
+            const int64_t at = (q_column + q + v % C * LANES) * s->axes[2].in_step + t[i].column;
             acc[v] += within(x * w, at, s->axes[2].in_step, s->axes[2].in, LANES);
         }
-        UNROLL for (int v = 0; v < C; v++) PIN(acc[v]);
+        UNROLL for (int v = 0; v < R * C; v++) PIN(acc[v]);
     }
 }
 
-// C vectors of a row of output from q on, of which `pixels` are in the row.
-INLINE void row_vectors(const int C, const bool exact, const solve *s, const tap *list, const int64_t *ends,
-                        const float *in, int64_t row, int64_t q_column, int64_t q, int64_t pixels, vec bias,
-                        elem *out) {
+// C vectors of R rows of output from q on, of which `pixels` are in the row.
+INLINE void row_vectors(const int R, const int C, const bool exact, const solve *s, const tap *list,
+                        const int64_t *ends, const float *in, int64_t row, pitch next, int64_t q_column, int64_t q,
+                        int64_t pixels, vec bias, elem *out) {
     const int64_t phases = s->axes[2].out_step;
+    vec a[MAX_WIDTH_ROWS * 2], b[MAX_WIDTH_ROWS * 2];
     if (phases == 1) {
-        vec acc[MAX_WIDTH_ROWS] = {{0}};
-        taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, acc);
-        UNROLL for (int v = 0; v < C; v++) {
-            const int64_t left = pixels - q - v * LANES;
+        taps_sum(R, C, exact, s, list, ends[0], in, next.in, row, q_column, q, a);
+        UNROLL for (int v = 0; v < R * C; v++) {
+            const int64_t at = q + v % C * LANES, left = pixels - at;
             if (left > 0)
-                lanes_store(out + q + v * LANES, acc[v] + bias, left < LANES, least(LANES, left));
+                lanes_store(out + v / C * next.out + at, a[v] + bias, left < LANES, least(LANES, left));
         }
     } else if (phases == 2) {
-        vec a[MAX_WIDTH_ROWS] = {{0}}, b[MAX_WIDTH_ROWS] = {{0}};
-        taps_sum(C, exact, s, list, ends[0], in, row, q_column, q, a);
-        taps_sum(C, exact, s, list + ends[0], ends[1] - ends[0], in, row, q_column, q, b);
-        UNROLL for (int v = 0; v < C; v++) {
+        taps_sum(R, C, exact, s, list, ends[0], in, next.in, row, q_column, q, a);
+        taps_sum(R, C, exact, s, list + ends[0], ends[1] - ends[0], in, next.in, row, q_column, q, b);
+        UNROLL for (int v = 0; v < R * C; v++) {
             const vec low = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_LOW)), high = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_HIGH));
-            const int64_t left = pixels - 2 * (q + v * LANES);
-            elem *to = out + 2 * (q + v * LANES);
+            const int64_t at = 2 * (q + v % C * LANES), left = pixels - at;
+            elem *to = out + v / C * next.out + at;
             if (left > 0)
                 lanes_store(to, low + bias, left < LANES, least(LANES, left));
             if (left > LANES)
@@ -298,28 +307,37 @@ INLINE void row_vectors(const int C, const bool exact, const solve *s, const tap
         }
     } else {
         for (int64_t phase = 0, first = 0; phase < phases; first = ends[phase], phase++) {
-            vec acc[MAX_WIDTH_ROWS] = {{0}};
-            taps_sum(C, exact, s, list + first, ends[phase] - first, in, row, q_column, q, acc);
-            UNROLL for (int v = 0; v < C; v++)
-                for (int64_t i = 0; i < LANES && (q + v * LANES + i) * phases + phase < pixels; i++)
-                    elem_put(out + (q + v * LANES + i) * phases + phase, acc[v][i] + bias[0]);
+            taps_sum(R, C, exact, s, list + first, ends[phase] - first, in, next.in, row, q_column, q, a);
+            UNROLL for (int v = 0; v < R * C; v++) {
+                const int64_t at = (q + v % C * LANES) * phases + phase;
+                for (int64_t i = 0; i < LANES && at + i * phases < pixels; i++)
+                    elem_put(out + v / C * next.out + at + i * phases, a[v][i] + bias[0]);
+            }
         }
     }
 }
 
-// One row of output, `count` q of it, from its phases' taps.
-static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
-                      int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+// R rows of output, `count` q of each, from their phases' taps. Sums of one row alone would wait for each other.
+INLINE void rows_run(const int R, const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
+                    pitch next, int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
     int64_t q = 0;
     for (; count - q > LANES; q += 2 * LANES)
-        row_vectors(2, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
+        row_vectors(R, 2, false, s, list, ends, in, row, next, q_column, q, pixels, bias, out);
     if (q < count)
-        row_vectors(1, false, s, list, ends, in, row, q_column, q, pixels, bias, out);
+        row_vectors(R, 1, false, s, list, ends, in, row, next, q_column, q, pixels, bias, out);
 }
-static void rows_exact(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
-                       int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+static void row_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row, pitch next,
+                     int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    rows_run(1, s, list, ends, in, row, next, q_column, count, pixels, bias, out);
+}
+static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row, pitch next,
+                      int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
+    rows_run(MAX_WIDTH_ROWS, s, list, ends, in, row, next, q_column, count, pixels, bias, out);
+}
+static void row_exact(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row, pitch next,
+                      int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
     for (int64_t q = 0; q < count; q += LANES)
-        row_vectors(1, true, s, list, ends, in, row, q_column, q, pixels, bias, out);
+        row_vectors(1, 1, true, s, list, ends, in, row, next, q_column, q, pixels, bias, out);
 }
 
 // The output of a unit whose input is in `rows`. weights: [kd][kh][kw]; list: room for all taps, ends: for all phases.
@@ -374,10 +392,15 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                     }
             ends[phase] = count;
         }
-        for (int64_t row = q_row; row < end; row++)
-            (special ? rows_exact : rows_fast)(s, list, ends, rows + (row - q_row) * s->axes[1].in_step * c->row, row,
-                                               q_column, columns, pixels, bias,
-                                               line + row * s->axes[1].out_step * s->out_x[1]);
+        const pitch next = {s->axes[1].in_step * c->row, s->axes[1].out_step * s->out_x[1]};
+        const int64_t at_once = special || end - q_row < MAX_WIDTH_ROWS ? 1 : MAX_WIDTH_ROWS;
+        for (int64_t row = q_row; row < end; row += at_once) {
+            // The last rows end where the block ends, those before them notwithstanding.
+            row = least(row, end - at_once);
+            (special ? row_exact : at_once > 1 ? rows_fast : row_fast)(s, list, ends, rows + (row - q_row) * next.in, row,
+                                                                        next, q_column, columns, pixels, bias,
+                                                                        line + row * next.out);
+        }
     }
 }
 
@@ -518,8 +541,6 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
             const int64_t rows = least(b->q[0] * s->axes[1].out_step, s->axes[1].out - first);
             prefetch(c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0] + first * s->out_x[1],
                      rows * s->out_x[1], 1);
-            if (u.g + 1 < p->G && b->units == 1)
-                prefetch(c->in + u.n * s->in_n + (u.g + 1) * s->in_c, s->in_c, 0);
         }
         const vec bias = vec_splat(c->bias ? elem_get(c->bias + u.g) : 0);
 #if OPWRIGHT_WINDOWS

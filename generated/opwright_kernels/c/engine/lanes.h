@@ -61,10 +61,16 @@ INLINE vec vec_pick(vec v, ivec lanes) {
 }
 
 INLINE bool uvec_any(uvec v) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#elif defined(__AVX2__)
+    return !_mm256_testz_si256((__m256i)v, (__m256i)v);
+#else
     uint32_t any = 0;
     for (int i = 0; i < LANES; i++)
         any |= v[i];
     return any != 0;
+#endif
 }
 
 #if (defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16))
@@ -252,11 +258,13 @@ INLINE vec elem_load_window(const elem *p, window lanes) {
 #define MINGLE(q, i, j) (q) + (i), LANES + (q) + (i), (q) + (j), LANES + (q) + (j)
 #if LANES == 16
 #define QUARTERS(f, i, j) f(0, i, j), f(4, i, j), f(8, i, j), f(12, i, j)
+#define QUARTERS_SWAPPED 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11
 #define LANES_FROM(q) (q), (q) + 1, (q) + 2, (q) + 3
 #define EVEN LANES_FROM(0), LANES_FROM(8), LANES_FROM(16), LANES_FROM(24)
 #define ODD LANES_FROM(4), LANES_FROM(12), LANES_FROM(20), LANES_FROM(28)
 #elif LANES == 8
 #define QUARTERS(f, i, j) f(0, i, j), f(4, i, j)
+#define QUARTERS_SWAPPED 4, 5, 6, 7, 0, 1, 2, 3
 #define EVEN 0, 1, 2, 3, 8, 9, 10, 11
 #define ODD 4, 5, 6, 7, 12, 13, 14, 15
 #else

@@ -5,8 +5,11 @@
 
 TILES(TILE)
 VECTOR_TILES(VECTOR_TILE)
+SUM_TILES(SUM_TILE)
 
 #define TILE_ROW(MR, NB) [NB][MR] = tile_##MR##x##NB,
 #define VECTOR_ROW(MR) [MR] = vector_tile_##MR,
+#define SUM_ROW(MR, NB) [NB][MR] = sum_tile_##MR##x##NB,
 tile_function *const TILE_TABLE[9][17] = {TILES(TILE_ROW)};
 tile_function *const VECTOR_TABLE[13] = {VECTOR_TILES(VECTOR_ROW)};
+tile_function *const SUM_TABLE[5][5] = {SUM_TILES(SUM_ROW)};
