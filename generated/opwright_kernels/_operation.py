@@ -49,7 +49,7 @@ PROBE = '#include "widths.h"\nhvec narrowed(vec v) { return __builtin_convertvec
 # The files of c/engine, the longest to compile first: what y and x need, what w needs, and what the group class whose
 # kernels have an engine of their own needs instead.
 ENGINE = {
-    "data": ("tiles.c", "channels.c", "columns.c", "products.c", "product.c", "solve_data.c", "plain.c"),
+    "data": ("tiles.c", "channels.c", "columns.c", "col2im.c", "product.c", "solve_data.c", "plain.c"),
     "weights": ("weights.c", "weights_columns.c", "solve_weights.c", "plain.c"),
     "depthwise": ("depthwise_columns.c", "depthwise_channels.c", "solve_depthwise.c", "plain.c"),
 }

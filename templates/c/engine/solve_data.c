@@ -117,8 +117,8 @@ static void solve_rows(opwright_problem p, bool backward, const elem *in, const 
     }
     if (product_fits(&p, backward))
         product(&p, backward, in, weights, bias, out, team, scratch);
-    else if (over_products_fits(&p, backward))
-        over_products(&p, backward, in, weights, bias, out, team, scratch);
+    else if (col2im_fits(&p, backward))
+        col2im(&p, backward, in, weights, bias, out, team, scratch);
     else if (over_columns_fits(&p, backward))
         over_columns(&p, backward, in, weights, bias, out, team, scratch);
     else
@@ -132,8 +132,8 @@ static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers) 
     const int64_t biases = channels_of_cells(&p, backward, &beside) > 1 && backward ? bias_bytes(&p) : 0;
     if (product_fits(&p, backward))
         return biases + product_scratch(&p, backward, workers);
-    if (over_products_fits(&p, backward))
-        return biases + over_products_scratch(&p, backward, workers);
+    if (col2im_fits(&p, backward))
+        return biases + col2im_scratch(&p, backward, workers);
     if (over_columns_fits(&p, backward))
         return biases + over_columns_scratch(&p, backward, workers);
     return biases + over_channels_scratch(&p, backward, workers);
@@ -166,7 +166,7 @@ static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_
         return OPWRIGHT_NOT_FIXED;
     bool beside;
     channels_of_cells(&p, backward, &beside);
-    if (product_fits(&p, backward) || over_products_fits(&p, backward) || over_columns_fits(&p, backward) ||
+    if (product_fits(&p, backward) || col2im_fits(&p, backward) || over_columns_fits(&p, backward) ||
         !over_channels_fixed(&p, backward, values))
         return OPWRIGHT_NOT_FIXED;
     return OPWRIGHT_FIXED_CHANNELS;

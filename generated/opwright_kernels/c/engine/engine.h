@@ -14,9 +14,9 @@
 #define over_columns OPWRIGHT_NAME(over_columns)
 #define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
 #define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
-#define over_products OPWRIGHT_NAME(over_products)
-#define over_products_fits OPWRIGHT_NAME(over_products_fits)
-#define over_products_scratch OPWRIGHT_NAME(over_products_scratch)
+#define col2im OPWRIGHT_NAME(col2im)
+#define col2im_fits OPWRIGHT_NAME(col2im_fits)
+#define col2im_scratch OPWRIGHT_NAME(col2im_scratch)
 #define plain OPWRIGHT_NAME(plain)
 #define plain_fits OPWRIGHT_NAME(plain_fits)
 #define product OPWRIGHT_NAME(product)
@@ -54,11 +54,11 @@ void product(const opwright_problem *problem, bool backward, const elem *in, con
              elem *out, const opwright_team *team, void *scratch);
 int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
-// The same for the fewest channels, by products of each input with all taps.
-bool over_products_fits(const opwright_problem *problem, bool backward);
-void over_products(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+// The same for the fewest output channels, by products of each input with all taps.
+bool col2im_fits(const opwright_problem *problem, bool backward);
+void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                    const elem *bias, elem *out, const opwright_team *team, void *scratch);
-int64_t over_products_scratch(const opwright_problem *problem, bool backward, int64_t workers);
+int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // w.
 void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,

@@ -1,4 +1,4 @@
-// y and x of few output channels whose inputs are as dense as they: products first, sums after.
+// y and x of few output channels whose inputs are as dense as they: products first, sums after (known as col2im).
 //
 // A tile over columns has a row for each output channel, too few for its registers. Here all taps of a kernel's row are
 // its rows, too: a product without taps gives what every input adds to the outputs around it, and every output is then
@@ -442,7 +442,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
     }
 }
 
-bool over_products_fits(const opwright_problem *problem, bool backward) {
+bool col2im_fits(const opwright_problem *problem, bool backward) {
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward);
@@ -454,14 +454,14 @@ bool over_products_fits(const opwright_problem *problem, bool backward) {
            !over_channels_fills(problem, backward);
 }
 
-int64_t over_products_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward);
     return p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
 }
 
-void over_products(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
+void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                    const elem *bias, elem *out, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .bias = bias, .out = out};
