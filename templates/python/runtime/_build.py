@@ -427,6 +427,8 @@ def _ensure_all(
     needed = {part.module: part for target in targets for part in target.needs}
     everything = [*targets, *needed.values()]
     step = _Steps(progress, sum(len(target.steps()) for target in everything))
+    for target in everything:  # once, before threads ask all at the same time and lose the order of the parts
+        _known(compiler.command, target.unit.tuning)
     # The outer threads wait, each for its own unit; the inner ones compile.
     with ThreadPoolExecutor(cpu_count()) as jobs, ThreadPoolExecutor(max(len(everything), 1)) as waiting:
         parts = [waiting.submit(_ensure, part, folder, compiler, jobs, step) for part in needed.values()]

@@ -41,9 +41,11 @@ FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-ffp-contract=fast")
 # Either makes a compiler spill accumulators of a tile: predictive commoning gcc (142 instead of 226 GFLOP/s), the
 # reduction of addresses in loops clang (119 instead of 213).
 TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr")
-# Files that gcc compiles a tenth faster without scheduling after register allocation, and that run as fast: geomean
-# 1.008 over 62 rows of y and x. Others ran no better (weights.c 0.98).
-UNSCHEDULED = frozenset({"tiles.c", "channels.c", "columns.c"})
+# gcc compiles these files a quarter faster without jump threading and without scheduling after register allocation, and
+# they run as fast: geomean 0.99 to 1.01 over 56 rows of y and x. columns.c (0.95 without jump threading) and weights.c
+# (0.98 without scheduling) do not.
+QUICKLY = ("-fno-thread-jumps", "-fno-schedule-insns2")
+COMPILED_QUICKLY = frozenset({"tiles.c", "channels.c", "product.c"})
 # Vectors as wide as the flags allow, without immintrin.h: who has these has that, and it takes 0.2 s to read.
 PROBE = '#include "widths.h"\nhvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }\n'
 # The files of c/engine, the longest to compile first: what y and x need, what w needs, and what the group class whose
@@ -128,7 +130,7 @@ def _engine(isa: _isa.Isa, label: str, file: str, literals: _specialize.Literals
         (folder / file,),
         (HERE / "include", folder),
         (*FAST_FLAGS, *isa.flags, *names, *values),
-        (*TUNING, *(["-fno-schedule-insns2"] if file in UNSCHEDULED else [])),
+        (*TUNING, *(QUICKLY if file in COMPILED_QUICKLY else ())),
         probe=PROBE,
     )
 
