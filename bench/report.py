@@ -77,6 +77,9 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
     measured, total = len({row.problem for row, _ in found.rows()}), len(full())
     unchecked = sum(not record["checked"] for _, record in found.rows())
     part = f"all {total} problems" if measured == total else f"{measured} of {total} problems: a part"
+    kernels = found.machine.get("versions", {}).get("kernels")
+    older = sum(record["kernels"] != kernels for _, record in found.rows()) if kernels else 0
+    part += f"; {older} rows are of kernels before these" if older else ""
     parts = [
         "# Benchmark results",
         "Written by `opwright bench --report`. DO NOT EDIT.",

@@ -67,6 +67,11 @@ def integers(shape: str, name: str) -> Array:
     return generator.integers(-2, 3, ncx.extents(name), np.int8)
 
 
+def bits(array: Array) -> Array:
+    """The same cells as integers."""
+    return array.view(np.dtype(f"u{array.itemsize}"))
+
+
 def wrong(result: Array, reference: Array, dtype: str) -> int:
     """How many cells of a canonical result are further from the exact ones than the dtype explains."""
     expected = reference.astype(NUMPY[dtype]).astype(np.float32)

@@ -19,7 +19,7 @@ import numpy as np
 from . import candidate
 from .candidate import Candidate, Ready, Refused
 from .rows import Row
-from .tensors import Tensors, wrong
+from .tensors import NUMPY, Array, Tensors, bits, wrong
 
 LEAST_CALLS = 1
 
@@ -31,6 +31,7 @@ class Worker:
         self.candidate = made
         self.tensors: Tensors | None = None
         self.prepared: dict[str, Ready] = {}
+        self.expected: tuple[tuple[str, str, str], Array] | None = None
 
     def versions(self) -> dict[str, str]:
         return self.candidate.versions()
@@ -59,7 +60,10 @@ class Worker:
         seconds = _seconds(ready)
         if reference is None:
             return seconds, 0
-        return seconds, wrong(ready.result(), np.load(reference, mmap_mode="r"), self.tensors.row.dtype)
+        result = ready.result()
+        if np.array_equal(bits(result), self._expected(reference)):
+            return seconds, 0  # as nearly always; to judge takes 3 to 50 times as long
+        return seconds, wrong(result, np.load(reference, mmap_mode="r"), self.tensors.row.dtype)
 
     def write(self, way: str, path: str) -> None:
         """Compute, and write the result in canonical order as f32."""
@@ -86,6 +90,15 @@ class Worker:
             return found
         finally:
             gc.enable()
+
+    def _expected(self, reference: str) -> Array:
+        """The bits of the exact result, rounded to the dtype of the row; its neighbours share it."""
+        assert self.tensors is not None
+        row = self.tensors.row
+        key = (row.shape, row.solve, row.dtype)
+        if self.expected is None or self.expected[0] != key:
+            self.expected = key, bits(np.load(reference).astype(NUMPY[row.dtype]))
+        return self.expected[1]
 
     def _ready(self, way: str) -> Ready:
         assert self.tensors is not None

@@ -168,3 +168,9 @@ def test_the_plot_shows_points_of_both_candidates(tmp_path: Path) -> None:
         assert full_plot.size == empty.size
         colors = [len(np.unique(np.asarray(plot.convert("RGB")).reshape(-1, 3), axis=0)) for plot in (full_plot, empty)]
         assert colors[0] > colors[1]
+
+
+def test_the_page_tells_how_many_rows_are_of_kernels_before_these() -> None:
+    older = {**record(HEAVY, 0.010, 0.010), "kernels": "before"}
+    assert "; 1 rows are of kernels before these." in report.markdown(found(record(F32, 1, 1), older, versions={"kernels": "k"}))
+    assert "before these" not in report.markdown(found(record(F32, 1, 1), versions={"kernels": "k"}))
