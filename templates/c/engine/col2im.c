@@ -448,8 +448,10 @@ bool col2im_fits(const opwright_problem *problem, bool backward) {
     plan_of(&p, &own, backward);
     const solve *s = &p.s;
     const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
+    // Blocks of few rows copy the input several times over: 7x7 of 64 channels in blocks of three took twice as long.
+    const bool high = 2 * p.rows >= least(ceil_div(s->axes[1].taps, s->axes[1].classes), s->axes[1].out);
     const bool dense = s->axes[0].in_step == 1 && s->axes[1].in_step == 1 && s->axes[2].in_step == 1;
-    return dense && taps > 1 && s->lanes <= MOST_CHANNELS && s->reduced >= FEWEST_REDUCED &&
+    return dense && high && taps > 1 && s->lanes <= MOST_CHANNELS && s->reduced >= FEWEST_REDUCED &&
            p.rows * p.columns >= LANES && p.input_bytes + p.products_bytes <= MOST_BYTES &&
            !over_channels_fills(problem, backward);
 }

@@ -30,13 +30,13 @@ static int64_t whole(opwright_problem *p, bool *beside) {
 }
 
 // Columns of big that every stride, tap and pad takes as a whole become channels, where neighbours lie like these: pairs
-// and vectors of big are fuller. Channels that lie otherwise are planes of one tap each before: where they are summed,
-// and pairs of them would have to be made. How many columns become one.
+// and vectors of big are fuller. Channels that lie otherwise are planes of one tap each before, where they are summed, pairs
+// of them would have to be made, and they are few: 64 of 2x2 took 2.8 times as long. How many columns become one.
 static int64_t fold(opwright_problem *p, bool backward) {
     const int64_t columns = gcd(gcd(p->big[2], p->taps[2]), gcd(p->stride[2], p->pad[2]));
     const bool alike = p->B == 1 || (p->big_x[2] == p->B * p->big_c && p->w_k[2] == p->B * p->w_b);
     const bool single = p->big[0] == 1 && p->small[0] == 1 && p->taps[0] == 1 && p->pad[0] == 0;
-    const bool planes = OPWRIGHT_PAIRS && !backward && single && p->big_x[2] == 1;
+    const bool planes = OPWRIGHT_PAIRS && !backward && single && p->big_x[2] == 1 && p->B <= columns;
     const bool gains = backward || OPWRIGHT_PAIRS;
     if (!gains || p->G > 1 || p->dilation[2] > 1 || columns == 1 || !(alike || planes))
         return 1;
