@@ -30,6 +30,7 @@ enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
     KEPT_BYTES = 4 << 20,   // of all copied input that waits in the third-level cache while a panel of weights, in the
     PANEL_BYTES = 768 << 10, // second-level cache, meets it
+    KEPT_PANELS = 8,        // fewer are too few tasks for that
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
     KEPT_PARTS = 4,         // that a block's copied rows are shared out as
@@ -189,7 +190,8 @@ static int64_t copied_bytes(const plan *p) {
 static void keep_input(plan *p) {
     const int64_t panel = p->panel_units * p->wide * 4, weights = p->panel_units * group_width(p) * 4;
     const int64_t images = p->s.problem->N * p->groups;
-    if (!p->copied || p->line || p->together > 1 || p->interleaved || panel > PANEL_BYTES)
+    if (!p->copied || p->line || p->together > 1 || p->interleaved || panel > PANEL_BYTES ||
+        p->groups * p->panels < KEPT_PANELS)
         return;
     plan kept = *p;
     const int64_t planes = images * p->s.axes[0].out * p->apart;
