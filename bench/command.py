@@ -134,7 +134,7 @@ def _machine(options: Options, workers: Processes, out: Console) -> dict[str, An
 
 def _timed(worker: Any, way: str) -> float:
     try:
-        return float(median(worker.ask("time", way, 0.02)))
+        return float(median(worker.ask("time", way, 0.02)[0]))
     except Refused:
         return float("inf")
 

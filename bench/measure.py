@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from .candidate import Refused
-from .process import LIMIT, Died, Processes
+from .process import LIMIT, Died, Process, Processes
 from .rows import Row
 
 ROUNDS = 5
@@ -22,6 +22,11 @@ ENOUGH = 3  # rounds, where those of each candidate lie so close together:
 CLOSE = 1.04
 BUDGET = 0.02  # seconds of each candidate in each round
 SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
+# A round that missed so much of a CPU, because somebody else had it, is repeated, so many times at the most: with both
+# threads on one CPU a row took twice as long, for seconds on end.
+MISSED = 0.1
+AGAIN = 5
+PAUSE = 0.1  # seconds, before
 SLOW = 0.5  # a first call of so many seconds is the only one
 PICKING = 0.02  # seconds of each way, to find the best
 # So many times the best is far behind: such a way is not called again if its first call was longer than a round,
@@ -86,7 +91,7 @@ def _tried(row: Row, workers: Processes, name: str, reference: str | None) -> di
             first, cells = worker.ask("check", way, reference)
             near = max(BUDGET, FAR * min(_good(ways).values(), default=first))
             if first < min(SLOW, near) and not cells:  # the first call of all pays for pages and caches
-                first = min(first, *worker.ask("time", way, PICKING))
+                first = min(first, *worker.ask("time", way, PICKING)[0])
             ways[way] = f"wrong in {cells} cells" if cells else first
         except Refused as refused:
             ways[way] = str(refused)
@@ -133,12 +138,23 @@ def _race(row: Row, workers: Processes, found: dict[str, dict[str, Any]]) -> Non
             break
         for entry in racing[number % len(racing) :] + racing[: number % len(racing)] if racing else ():
             name, way = entry
-            time.sleep(SETTLE)
             try:
-                medians[entry].append(median(workers[name, row.threads].ask("time", way, BUDGET)))
+                medians[entry].append(_round(workers[name, row.threads], way))
             except Refused:  # it died in a round: what it did before stands
                 workers[name, row.threads].ask("open", row)
     for (name, way), rounds in medians.items():
         record = found[name]
         if rounds and ("rounds" not in record or median(rounds) < record["seconds"]):
             record.update(seconds=median(rounds), rounds=rounds, way=way)
+
+
+def _round(worker: Process, way: str) -> float:
+    """The median of a round of calls, in seconds; of the last one, where somebody else had the CPUs in all of them."""
+    time.sleep(SETTLE)
+    seconds, missed = worker.ask("time", way, BUDGET)
+    for _ in range(AGAIN):
+        if missed < MISSED:
+            break
+        time.sleep(PAUSE)
+        seconds, missed = worker.ask("time", way, BUDGET)
+    return float(median(seconds))

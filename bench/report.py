@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .machine import ceiling
+from .measure import MISSED
 from .results import COUNTED, Reached, Results, geomean, reached
 from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
 from .shapes import TABLE
@@ -87,8 +88,9 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         "An operation and its twin of the other family are one problem on the same arrays; shapes are dealt out "
         "between the two.",
         "A ratio is the other's time by ours: above 1 we are faster. Times are medians of rounds in which the "
-        "candidates take turns, each in a process of its own. Plain tensors go in and come out; packing and reordering "
-        "count. "
+        "candidates take turns, each in a process of its own. A round in which "
+        f"a thread waited for a CPU for more than {MISSED:.0%} of the time, because somebody else had it, is repeated. "
+        "Plain tensors go in and come out; packing and reordering count. "
         "oneDNN stands with the best of its ways: convolution or deconvolution primitives with reorders to the formats "
         "that it prefers, with packed weights only, or plain, and its Graph API, by the operation and by its twin. "
         "PyTorch holds its weights as (O, I/G, X), as it has them. Every way to compute a row was held against exact "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from bench.candidate import Refused
 from bench.process import Died, Process, Processes, processes
 from bench.rows import INPUTS, SOLVES, Row
 from bench.tensors import Tensors, canonical, integers, wrong
+from bench.worker import waited
 
 ROOT = Path(__file__).parents[2]
 TINY = ("dcgan_project_b16", "odd_tiny_batch")
@@ -133,7 +137,7 @@ class Invented(Processes):
                 if method == "check":
                     assert said != "ref", "reference code was run"
                     return (0.0, 3) if said == "wrong" else (float(said), 0)
-                return [float(said)] * 3
+                return [float(said)] * 3, 0.0
 
         made = self[key] = Answering(*key)
         return made
@@ -163,13 +167,58 @@ def test_rounds_that_do_not_agree_go_on(monkeypatch: pytest.MonkeyPatch, tmp_pat
     answer, times = workers["onednn", 1].ask, iter([0.2, 0.20, 0.22, 0.21, 0.20, 0.20])
 
     def shaky(method: str, *arguments: object, limit: float = 0) -> object:
-        return [next(times)] if method == "time" else answer(method, *arguments, limit=limit)
+        return ([next(times)], 0.0) if method == "time" else answer(method, *arguments, limit=limit)
 
     monkeypatch.setattr(workers["onednn", 1], "ask", shaky)
     row = Row("Convolution", TINY[0], "f32", "NXC", 1)
     references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
     found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
     assert (found["seconds"], len(found["rounds"])) == (0.2, measure.ROUNDS)
+
+
+@pytest.mark.parametrize(("disturbed", "seconds", "calls"), [(2, 0.2, 1 + 2 + 3), (10**6, 0.4, 1 + 3 * 6)])
+def test_a_round_in_which_others_have_the_cpus_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, disturbed: int, seconds: float, calls: int
+) -> None:
+    monkeypatch.setattr(measure, "SETTLE", 0)
+    monkeypatch.setattr(measure, "PAUSE", 0)
+    workers = Invented({"a": 0.2})
+    answer, times = workers["onednn", 1].ask, iter(range(calls))
+
+    def elsewhere(method: str, *arguments: object, limit: float = 0) -> object:
+        if method != "time":
+            return answer(method, *arguments, limit=limit)
+        number = next(times)
+        return ([0.4], 0.9) if 1 <= number <= disturbed else ([0.2], 0.0)
+
+    monkeypatch.setattr(workers["onednn", 1], "ask", elsewhere)
+    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
+    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
+    found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+    assert found["rounds"] == [seconds] * measure.ENOUGH
+    assert list(times) == []
+
+
+def test_threads_that_share_a_cpu_wait_for_it() -> None:
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("schedstat, by which Linux tells what threads wait for, is not there")
+    cpu = min(os.sched_getaffinity(0))
+
+    def occupy() -> None:
+        os.sched_setaffinity(0, {cpu})  # of this thread
+        hashlib.sha256(bytes(2**27)).digest()
+
+    threads = [threading.Thread(target=occupy) for _ in range(2)]
+    started, before = time.perf_counter(), waited()
+    for thread in threads:
+        thread.start()
+    missed = 0.0
+    while all(thread.is_alive() for thread in threads):
+        time.sleep(0.01)
+        missed = (waited() - before) / (time.perf_counter() - started)
+    for thread in threads:
+        thread.join()
+    assert missed > 0.5
 
 
 def test_a_way_that_is_far_behind_is_not_called_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
