@@ -277,6 +277,21 @@ def test_the_weights_of_a_whole_extent_give_what_the_rulings_give(kernel: int, b
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_the_weights_of_many_outputs_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """More weights than one task holds, each a sum of outputs that several tasks share."""
+    random = rng("outputs", layout, dtype)
+    for kernel, stride, big, small in [(1, 1, 300, 240), (2, 2, 130, 150)]:
+        attributes = PLAIN_2D | {"strides": [stride] * 2, "data_format": layout, "weights_format": "OIX"}
+        extent = (33 * stride, 35 * stride)
+        src = random.integers(-2, 3, (2, big, *extent) if layout == "NCX" else (2, *extent, big)).astype(DTYPES[dtype])
+        dst = random.integers(-2, 3, (2, small, 33, 35) if layout == "NCX" else (2, 33, 35, small)).astype(DTYPES[dtype])
+        gradient = Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": [small, big, kernel, kernel]})
+        for threads in (1, 3):
+            check(gradient, threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of less than a vector, which are interleaved in scratch where the layout has them last."""
     random = rng("narrow", layout, dtype)
