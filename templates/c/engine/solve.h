@@ -109,6 +109,54 @@ static inline void transpose(const elem *from, int64_t channel_step, int64_t cha
                                    : units_store_part(to + i * pixel, v[i], channel_units);
 }
 
+// Storing output.
+
+enum { MOST_INTERLEAVED = 6 }; // rows that are interleaved lane by lane, where more are transposed
+
+// The lanes of so many rows that are neighbours in memory where the rows' elements take turns.
+static inline void list_turns(int64_t rows, ivec *turns) {
+    for (int64_t j = 0; j < least(rows, MOST_INTERLEAVED); j++)
+        for (int64_t i = 0; i < LANES; i++)
+            turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
+}
+
+// Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
+INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+    for (int64_t x = 0; x * rows < total; x += LANES) {
+        vec v[MOST_INTERLEAVED];
+        UNROLL for (int64_t j = 0; j < rows; j++)
+            v[j] = vec_load(from + j * pitch + x);
+        UNROLL for (int64_t j = 0; j < rows; j++) {
+            const int64_t left = total - x * rows - j * LANES;
+            if (left > 0)
+                store_line(to + x * rows + j * LANES, 1, rows == 1 ? v[0] : pick_lanes(v, 1, rows * LANES, turns[j]), left);
+        }
+    }
+}
+
+static inline void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+    switch (rows) {
+    case 1: interleave(from, pitch, 1, turns, total, to); return;
+    case 2: interleave(from, pitch, 2, turns, total, to); return;
+    case 3: interleave(from, pitch, 3, turns, total, to); return;
+    case 4: interleave(from, pitch, 4, turns, total, to); return;
+    case 5: interleave(from, pitch, 5, turns, total, to); return;
+    case 6: interleave(from, pitch, 6, turns, total, to); return;
+    }
+    for (int64_t x = 0; x * rows < total; x += LANES)
+        for (int64_t row = 0; row < rows; row += LANES) {
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = row + i < rows ? vec_load(from + (row + i) * pitch + x) : (vec){0};
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                const int64_t at = (x + i) * rows + row, left = least(least(LANES, rows - row), total - at);
+                if (left > 0)
+                    elem_store_part(to + at, v[i], left);
+            }
+        }
+}
+
 // Where the packed weights of each tap begin, taps counted as in the tensor: `to` has room for all of them. Rows of taps
 // are `row` apart, neighbours in a row `step`.
 static inline void list_positions(const solve *s, int64_t row, int64_t step, int64_t *to) {

@@ -20,7 +20,6 @@ enum {
     FEWEST_TASKS = 16,
     MOST_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
     FEWEST_REDUCED = 16,     // with fewer, products cost more than what they save
-    MOST_INTERLEAVED = 6,    // rows of output that are interleaved lane by lane, where more are transposed
     AHEAD_LINES = 8,         // asked for before they are copied,
     AHEAD_PIXELS = 64,       // and so many pixels of lines of channels
 };
@@ -264,43 +263,6 @@ static void multiply(const plan *p, const unit *weights, const unit *input, int6
     }
 }
 
-// Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
-INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
-    for (int64_t x = 0; x * rows < total; x += LANES) {
-        vec v[MOST_INTERLEAVED];
-        UNROLL for (int64_t j = 0; j < rows; j++)
-            v[j] = vec_load(from + j * pitch + x);
-        UNROLL for (int64_t j = 0; j < rows; j++) {
-            const int64_t left = total - x * rows - j * LANES;
-            if (left > 0)
-                store_line(to + x * rows + j * LANES, 1, rows == 1 ? v[0] : pick_lanes(v, 1, rows * LANES, turns[j]), left);
-        }
-    }
-}
-
-static void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
-    switch (rows) {
-    case 1: interleave(from, pitch, 1, turns, total, to); return;
-    case 2: interleave(from, pitch, 2, turns, total, to); return;
-    case 3: interleave(from, pitch, 3, turns, total, to); return;
-    case 4: interleave(from, pitch, 4, turns, total, to); return;
-    case 5: interleave(from, pitch, 5, turns, total, to); return;
-    case 6: interleave(from, pitch, 6, turns, total, to); return;
-    }
-    for (int64_t x = 0; x * rows < total; x += LANES)
-        for (int64_t row = 0; row < rows; row += LANES) {
-            vec v[LANES];
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                v[i] = row + i < rows ? vec_load(from + (row + i) * pitch + x) : (vec){0};
-            vec_transpose(v);
-            UNROLL for (int64_t i = 0; i < LANES; i++) {
-                const int64_t at = (x + i) * rows + row, left = least(least(LANES, rows - row), total - at);
-                if (left > 0)
-                    elem_store_part(to + at, v[i], left);
-            }
-        }
-}
-
 // One row of sums: outputs [column0, column0 + count) of one phase and channel.
 static void add_terms(const block *b, int64_t terms, int64_t product, int64_t count, vec bias, float *to) {
     ivec lane;
@@ -473,9 +435,7 @@ void col2im(const opwright_problem *problem, bool backward, const elem *in, cons
     c.packed = (unit *)(void *)((char *)scratch + p->positions_bytes);
     c.workers = (char *)c.packed + p->weights_bytes;
     const int64_t rows = p->s.axes[2].out_step * (channels_in_turns(&p->s) ? p->s.lanes : 1);
-    for (int64_t j = 0; j < least(rows, MOST_INTERLEAVED); j++)
-        for (int64_t i = 0; i < LANES; i++)
-            c.turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
+    list_turns(rows, c.turns);
     list_positions(&p->s, own.taps[2], 1, c.positions);
     opwright_run(team, pack_task, &c, own.G * p->s.lanes);
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);

@@ -114,6 +114,7 @@ typedef struct call {
     float *biases;
     int64_t *positions;
     char *workers;
+    ivec turns[MOST_INTERLEAVED]; // lanes of the channels of a pixel
 } call;
 
 // Where the weights of a tap begin in a row of scalars, and how far apart its channels are. Along taps, those of one
@@ -250,6 +251,50 @@ static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t c
         }
 }
 
+// The same of pixels that lie `distance` apart and close together, columns told apart by their remainder: a vector's
+// worth of all channels is loaded as it lies, and theirs picked.
+INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t count, unit *to, int64_t distance) {
+    const solve *s = &p->s;
+    const int64_t step = s->axes[2].in_step, pixel = distance / step, extent = s->axes[2].in;
+    const int64_t there = (extent - 1) * pixel + s->reduced; // elements of the row
+    ivec every;
+    for (int i = 0; i < LANES; i++)
+        every[i] = (int32_t)(i * distance);
+    for (int64_t x = 0; x * step < count; x += LANES) {
+        const int64_t first = (low + x * step) * pixel, end = first + distance * LANES;
+        const elem *from = row + first;
+        elem edge[MOST_STEP * LANES] = {0};
+        if (first < 0 || end > there) {
+            const int64_t begin = least(most(first, 0), there), length = most(0, least(end, there) - begin);
+            memcpy(edge + (begin - first), row + begin, (size_t)length * sizeof *row);
+            from = edge;
+        }
+        vec v[MOST_STEP];
+        UNROLL for (int64_t j = 0; j < distance; j++)
+            v[j] = elem_load(from + j * LANES);
+        for (int64_t part = 0; part < step; part++)
+            for (int64_t c = 0; c < s->reduced; c += UNIT_CHANNELS) {
+                vec even = pick_lanes(v, 1, distance * LANES, every + (int32_t)(part * pixel + c));
+#if OPWRIGHT_PAIRS
+                uvec bits, odd = {0};
+                memcpy(&bits, &even, sizeof bits);
+                if (c + 1 < s->reduced) {
+                    const vec second = pick_lanes(v, 1, distance * LANES, every + (int32_t)(part * pixel + c + 1));
+                    memcpy(&odd, &second, sizeof odd);
+                }
+                bits = bits >> 16 | odd;
+                memcpy(&even, &bits, sizeof even);
+#endif
+                vec_store((float *)(void *)(to + c / UNIT_CHANNELS * p->channel_step + part * p->part_step + x), even);
+            }
+    }
+    for (int64_t c = 0; c < p->channels; c++)
+        for (int64_t part = 0; part < step; part++) {
+            const int64_t done = ceil_div(ceil_div(count, step), LANES) * LANES;
+            memset(to + c * p->channel_step + part * p->part_step + done, 0, (size_t)(p->part_step - done) * sizeof *to);
+        }
+}
+
 // One row of one channel, columns [low, low + count), told apart by their remainder; zeros beyond the row's ends.
 static void copy_line(const block *b, const elem *row, int64_t channels, int64_t low, int64_t count, unit *to) {
     const plan *p = &b->c->p;
@@ -333,6 +378,17 @@ static void place_rows(block *b, int64_t row_q) {
         for (int64_t row = low; row < high; row++) {
             const elem *from = b->image + t * s->axes[0].offset_step * s->in_x[0] + row * s->in_x[1];
             unit *to = b->rows + t * b->plane_step + row % p->slots * b->row_step;
+            const int64_t distance = s->axes[2].in_step * s->in_x[2];
+            if (p->copied && s->in_c == 1 && s->in_x[2] != 1 && distance <= MOST_STEP) {
+                switch (distance) { // known, it keeps the vectors in registers
+                case 2: copy_close(p, from, b->placed_column, b->placed_columns, to, 2); break;
+                case 3: copy_close(p, from, b->placed_column, b->placed_columns, to, 3); break;
+                case 4: copy_close(p, from, b->placed_column, b->placed_columns, to, 4); break;
+                case 6: copy_close(p, from, b->placed_column, b->placed_columns, to, 6); break;
+                default: copy_close(p, from, b->placed_column, b->placed_columns, to, distance);
+                }
+                continue;
+            }
             if (p->copied && s->in_c == 1 && s->in_x[2] != 1 && s->axes[2].in_step == 1) {
                 copy_columns(s, from, b->placed_column, b->placed_columns, to, p->channel_step);
                 continue;
@@ -464,7 +520,9 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
                        : (void)(((float *)result)[m * o.out_row + q - q0] = again[m * LANES]);
         list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
     }
-    if (!o.elements)
+    if (!o.elements && s->out_c == 1 && s->out_x[2] == mr && w->out_step == 1)
+        store_interleaved(b->buffer, pitch, mr, c->turns, count * mr, to);
+    else if (!o.elements)
         finish(b->buffer, pitch, mr, count, to, q_step, row_step);
 }
 
@@ -568,6 +626,7 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     for (int64_t l = 0; l < own.G * p->s.lanes; l++)
         vec_store(c.biases + l * LANES, vec_splat(bias ? elem_get(bias + l) : 0));
     list_positions(&p->s, own.taps[2], 1, c.positions);
+    list_turns(p->s.lanes, c.turns);
     c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
