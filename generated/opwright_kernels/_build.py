@@ -30,7 +30,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -50,7 +50,7 @@ BUILT = Path(__file__).resolve().parent / "_built"
 _LOG_LINES = 25  # of a failed build, shown in the error
 # What makes a library of objects.
 _LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
-_RECIPE = "4"  # raised when this module compiles otherwise than before: part of every content hash
+_RECIPE = "5"  # raised when this module compiles otherwise than before: part of every content hash
 
 
 class BuildError(RuntimeError):
@@ -63,9 +63,9 @@ class Unit:
 
     `cdef` holds plain C declarations (no `...`), `sources` the C files that define them, `include` the folders of the
     headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `tuning` are
-    flags for the sake of speed, of a word or more each, which a compiler that lacks them does without. `needs` are
-    units of one file each that become objects and are linked in. `probe` is C that every compiler must take that is fit
-    for the unit.
+    flags for the sake of speed, of a word or more each: each is left out where the compiler refuses `probe` with it or
+    warns. `needs` are units of one file each that become objects and are linked in. `probe` is C that every compiler
+    must take that is fit for the unit.
     """
 
     name: str
@@ -176,15 +176,15 @@ def _refused(command: tuple[str, ...], flags: tuple[str, ...], include: tuple[Pa
     return f"the C compiler refuses it: {said}" if answer.returncode else ""
 
 
-@cache
-def _known(command: tuple[str, ...], tuning: tuple[str, ...]) -> list[str]:
-    """The words of those of some flags that a compiler takes without a warning."""
-    return [word for flag in tuning if _takes(command, flag) for word in flag.split()]
-
-
-@cache
-def _takes(command: tuple[str, ...], flag: str) -> bool:
-    return not _call([*command, "-Werror", *flag.split(), "-fsyntax-only", "-x", "c", "-"], text="").returncode
+def _tuning(compiler: _Compiler, unit: Unit) -> list[str]:
+    """The words of those of a unit's tuning flags that a compiler takes."""
+    flags = ("-Werror", *unit.flags)
+    taken = [
+        flag
+        for flag in unit.tuning
+        if not _refused(compiler.command, (*flags, *flag.split()), unit.include, unit.probe)
+    ]
+    return [word for flag in taken for word in flag.split()]
 
 
 def _forget_lock() -> None:
@@ -254,7 +254,7 @@ def _python_include() -> list[Path]:
 
 def _target(unit: Unit, mode: Mode) -> _Target:
     parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
-    parts += ["tuning", *unit.tuning]
+    parts += ["tuning", *unit.tuning, unit.probe]
     parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
     parts += [_target(needed, "object").content for needed in unit.needs]
     if mode == "api":
@@ -427,26 +427,43 @@ def _ensure_all(
     needed = {part.module: part for target in targets for part in target.needs}
     everything = [*targets, *needed.values()]
     step = _Steps(progress, sum(len(target.steps()) for target in everything))
-    for target in everything:  # once, before threads ask all at the same time and lose the order of the parts
-        _known(compiler.command, target.unit.tuning)
-    # The outer threads wait, each for its own unit; the inner ones compile.
-    with ThreadPoolExecutor(cpu_count()) as jobs, ThreadPoolExecutor(max(len(everything), 1)) as waiting:
-        parts = [waiting.submit(_ensure, part, folder, compiler, jobs, step) for part in needed.values()]
-        entries = [waiting.submit(_ensure, target, folder, compiler, jobs, step, good or _sound) for target in targets]
-    for part in parts:
+    for target in everything:  # before threads ask the compiler the same at the same time
+        if not _sound(target, folder / (target.stem + compiler.key)):
+            _tuning(compiler, target.unit)
+    # `jobs` compile, in the order in which they are given; `waiting` holds a thread for each library.
+    with ThreadPoolExecutor(cpu_count()) as jobs, ThreadPoolExecutor(max(len(targets), 1)) as waiting:
+        parts = {
+            module: jobs.submit(_ensure, part, folder, compiler, _at_once, {}, step) for module, part in needed.items()
+        }
+        entries = [
+            waiting.submit(_ensure, target, folder, compiler, jobs.submit, parts, step, good or _sound)
+            for target in targets
+        ]
+    for part in parts.values():
         part.result()
     return [entry.result() for entry in entries]
+
+
+def _at_once(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """What `submit` of an executor does, for a thread that is one of these already."""
+    done: Future[Any] = Future()
+    done.set_result(work(*arguments))
+    return done
 
 
 def _ensure(
     target: _Target,
     folder: Path,
     compiler: _Compiler,
-    jobs: ThreadPoolExecutor,
+    submit: Callable[..., Future[Any]],
+    parts: Mapping[str, Future[Path]],
     step: _Steps,
     good: Callable[[_Target, Path], bool] = _sound,
 ) -> Path:
-    """The entry of `target` in `folder`, compiled where it is not `good`. Whoever comes second waits and finds it."""
+    """The entry of `target` in `folder`, compiled where it is not `good`. Whoever comes second waits and finds it.
+
+    `submit` has a command run, `parts` are the entries of what the target needs, by its module's name.
+    """
     entry = folder / (target.stem + compiler.key)
     work, failed = entry.with_name(entry.name + ".tmp"), entry.with_name(entry.name + ".log")
     try:
@@ -458,7 +475,7 @@ def _ensure(
             shutil.rmtree(work, ignore_errors=True)  # left by a builder that was killed
             try:
                 work.mkdir(mode=0o700)
-                _compile(target, work, failed, compiler, jobs, step)
+                _compile(target, work, failed, compiler, submit, parts, step)
                 shutil.rmtree(entry, ignore_errors=True)
                 work.rename(entry)
             finally:
@@ -470,13 +487,19 @@ def _ensure(
 
 
 def _compile(
-    target: _Target, work: Path, failed: Path, compiler: _Compiler, jobs: ThreadPoolExecutor, step: _Steps
+    target: _Target,
+    work: Path,
+    failed: Path,
+    compiler: _Compiler,
+    submit: Callable[..., Future[Any]],
+    parts: Mapping[str, Future[Path]],
+    step: _Steps,
 ) -> None:
     """Make the library, its hash and its log in the folder `work`. On failure BuildError, and the log at `failed`."""
     unit, names = target.unit, target.steps()
     # In API mode only the glue, which lies in the same library, calls the kernels; objects are for their library only.
-    hidden = ["-fvisibility=hidden"] if target.mode != "abi" else []
-    shared = [*compiler.command, *unit.flags, "-fPIC", *hidden]
+    visibility = ["-fvisibility=hidden"] if target.mode != "abi" else []
+    shared = [*compiler.command, *unit.flags, "-fPIC", *visibility]
 
     def run(name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
         answer = _call(command, work)
@@ -485,7 +508,7 @@ def _compile(
 
     path = target.library(work)
     folders = [flag for folder in unit.include for flag in ("-I", str(folder.absolute()))]
-    compiled = [*shared, *_known(compiler.command, unit.tuning), *folders, "-c"]
+    compiled = [*shared, *_tuning(compiler, unit), *folders, "-c"]
     commands = [
         [*compiled, str(source.absolute()), "-o", path.name if target.mode == "object" else f"{index}.o"]
         for index, source in enumerate(unit.sources)
@@ -496,11 +519,10 @@ def _compile(
         # -O1: it hands arguments over and no more, and compiles in two thirds of the time.
         commands.append([*shared, "-O1", "-w", *folders, "-c", "glue.c", "-o", "glue.o"])
     answers: list[Future[subprocess.CompletedProcess[str]]] = [
-        jobs.submit(run, name, command) for name, command in zip(names, commands, strict=False)
+        submit(run, name, command) for name, command in zip(names, commands, strict=False)
     ]
     try:
-        # Whoever asked for this unit has asked for its parts too: this waits for them.
-        needed = [part.library(_ensure(part, work.parent, compiler, jobs, _Steps(None, 0))) for part in target.needs]
+        needed = [part.library(parts[part.module].result()) for part in target.needs]
     finally:
         finished = [answer.result() for answer in answers]
     if target.mode != "object" and not any(answer.returncode for answer in finished):

@@ -65,13 +65,8 @@ INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int6
 
 // The units of neighbouring channels of one pixel.
 INLINE vec channel_units(const elem *p, int64_t channels) {
-#if OPWRIGHT_PAIRS && !defined(__SANITIZE_ADDRESS__)
-    const __mmask32 there = channels >= 2 * LANES ? ~(__mmask32)0 : ((__mmask32)1 << channels) - 1;
-    return (vec)_mm512_maskz_loadu_epi16(there, p);
-#elif OPWRIGHT_PAIRS
-    vec v = {0};
-    memcpy(&v, p, 2 * (size_t)least(channels, 2 * LANES));
-    return v;
+#if OPWRIGHT_PAIRS
+    return (vec)pairs_load_part(p, least(channels, 2 * LANES));
 #else
     return load_line(p, 1, channels);
 #endif

@@ -38,22 +38,35 @@ API_RULES = {"out": "out", "threads": "threads", "specialize": "specialize", "me
 # (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
 FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
 FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-ffp-contract=fast")
-# Either makes a compiler spill accumulators of a tile: predictive commoning gcc (142 instead of 226 GFLOP/s), the
-# reduction of addresses in loops clang (119 instead of 213).
-TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr")
-# gcc compiles these files a quarter faster without jump threading and without scheduling after register allocation, and
-# they run as fast: geomean 0.99 to 1.01 over 56 rows of y and x. columns.c (0.95 without jump threading) and weights.c
-# (0.98 without scheduling) do not.
+# Of the first two either makes a compiler spill accumulators of a tile: predictive commoning gcc (142 instead of 226
+# GFLOP/s), the reduction of addresses in loops clang (119 instead of 213). The last saves 0.2 s a file: intrinsics.h.
+TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr", "-DOPWRIGHT_BUILTINS")
+# What a compiler has to know: vectors as wide as the flags allow, and for a flag of TUNING the instructions of lanes.h,
+# left out without that flag: who knows the vectors has them, and immintrin.h takes 0.2 s to read.
+PROBE = """#include "widths.h"
+#ifdef OPWRIGHT_BUILTINS
+#include "lanes.h"
+#endif
+hvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }
+"""
+# Without jump threading and without scheduling after register allocation gcc compiles a quarter faster. The files that
+# have it run as fast: geomean 0.99 to 1.01 over 56 rows of y and x. Not so columns.c (0.95 without jump threading, of
+# rows of few channels, NCX, alone: 0.85 to 1.02; others were not measured) and weights.c (0.98 without scheduling).
 QUICKLY = ("-fno-thread-jumps", "-fno-schedule-insns2")
-COMPILED_QUICKLY = frozenset({"tiles.c", "channels.c", "product.c"})
-# Vectors as wide as the flags allow, without immintrin.h: who has these has that, and it takes 0.2 s to read.
-PROBE = '#include "widths.h"\nhvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }\n'
-# The files of c/engine, the longest to compile first: what y and x need, what w needs, and what the group class whose
-# kernels have an engine of their own needs instead.
-ENGINE = {
-    "data": ("tiles.c", "channels.c", "columns.c", "col2im.c", "product.c", "solve_data.c", "plain.c"),
-    "weights": ("weights.c", "weights_columns.c", "solve_weights.c", "plain.c"),
-    "depthwise": ("depthwise_columns.c", "depthwise_channels.c", "solve_depthwise.c", "plain.c"),
+# The files of c/engine with flags of their own, the longest to compile first: what y and x need, what w needs, and what
+# the group class whose kernels have an engine of their own needs instead.
+ENGINE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "data": {
+        "tiles.c": QUICKLY,
+        "channels.c": QUICKLY,
+        "columns.c": (),
+        "col2im.c": (),
+        "product.c": QUICKLY,
+        "solve_data.c": (),
+        "plain.c": (),
+    },
+    "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
+    "depthwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }
 DEPTHWISE = "depthwise"
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
@@ -119,7 +132,9 @@ class Plan:
 
 
 @cache
-def _engine(isa: _isa.Isa, label: str, file: str, literals: _specialize.Literals = ()) -> _build.Unit:
+def _engine(
+    isa: _isa.Isa, label: str, file: str, tuning: tuple[str, ...], literals: _specialize.Literals = ()
+) -> _build.Unit:
     """An object that operations share, for one instruction set and dtype."""
     folder = HERE / "c" / "engine"
     names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
@@ -130,7 +145,7 @@ def _engine(isa: _isa.Isa, label: str, file: str, literals: _specialize.Literals
         (folder / file,),
         (HERE / "include", folder),
         (*FAST_FLAGS, *isa.flags, *names, *values),
-        (*TUNING, *(QUICKLY if file in COMPILED_QUICKLY else ())),
+        (*TUNING, *tuning),
         probe=PROBE,
     )
 
@@ -325,7 +340,9 @@ class Operation:
                 f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels, part), sources, (include,), FLAGS
             )
         files = ENGINE[part or ("weights" if self.fast[label] == "w" else "data")]
-        needs = tuple(_engine(isa, label, file, literals if file == fixed else ()) for file in files)
+        needs = tuple(
+            _engine(isa, label, file, tuning, literals if file == fixed else ()) for file, tuning in files.items()
+        )
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
         return _build.Unit(

@@ -10,7 +10,7 @@
 #include "widths.h"
 
 #if defined(__AVX2__)
-#include <immintrin.h>
+#include "intrinsics.h"
 #elif defined(__ARM_NEON) && defined(OPWRIGHT_F16)
 #include <arm_neon.h>
 #endif
@@ -100,7 +100,7 @@ INLINE void hvec_store_part(elem *p, hvec v, int64_t n) {
 #if defined(OPWRIGHT_BF16)
 
 #if defined(__AVX512F__) // gcc 12 widens by halves: 6 instructions
-INLINE vec widen(hvec h) { return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16); }
+INLINE vec widen(hvec h) { return (vec)((uvec)_mm512_cvtepu16_epi32((__m256i)h) << 16); }
 #else
 INLINE vec widen(hvec h) {
     uvec bits = __builtin_convertvector(h, uvec) << 16;
@@ -294,8 +294,19 @@ INLINE void vec_transpose(vec v[LANES]) {
 #endif
 }
 
-// Products of pairs of bf16, summed in float: sum[i] + a[2i] b[2i] + a[2i+1] b[2i+1].
 #if OPWRIGHT_PAIRS
+// The first n of LANES pairs' 2 * LANES elements, the others 0; nothing past them is read.
+INLINE uvec pairs_load_part(const elem *p, int64_t n) {
+#if defined(__SANITIZE_ADDRESS__)
+    uvec v = {0};
+    memcpy(&v, p, 2 * (size_t)n);
+    return v;
+#else
+    return (uvec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p);
+#endif
+}
+
+// Products of pairs of bf16, summed in float: sum[i] + a[2i] b[2i] + a[2i+1] b[2i+1].
 INLINE vec dot_pairs(vec sum, uvec a, uvec b) {
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }

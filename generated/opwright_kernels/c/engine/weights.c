@@ -331,11 +331,7 @@ INLINE uvec load_halves(const elem *from, int64_t n) {
     if (n >= 2 * LANES)
         memcpy(&halves, from, sizeof halves);
     else if (n > 0)
-#if defined(__SANITIZE_ADDRESS__) // which sees no masked loads
-        memcpy(&halves, from, 2 * (size_t)n);
-#else
-        halves = (uvec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), from);
-#endif
+        halves = pairs_load_part(from, n);
     return halves;
 }
 #endif

@@ -1,0 +1,78 @@
+// The intrinsics that lanes.h uses, by their names in immintrin.h.
+//
+// That header takes 0.2 s to read, in every file anew. OPWRIGHT_BUILTINS defines what is used of it as gcc 12 does, which
+// gives the same machine code. Builtins belong to a version of a compiler: the macro is for those that take lanes.h with
+// it, for the dtype and the instruction set in question, without a word.
+
+#ifndef OPWRIGHT_INTRINSICS_H
+#define OPWRIGHT_INTRINSICS_H
+
+#ifndef OPWRIGHT_BUILTINS
+#include <immintrin.h>
+#else
+
+#define OPWRIGHT_VECTOR(type, name, bytes) typedef type name __attribute__((vector_size(bytes), may_alias))
+OPWRIGHT_VECTOR(float, __m512, 64);
+OPWRIGHT_VECTOR(float, __m256, 32);
+OPWRIGHT_VECTOR(long long, __m512i, 64);
+OPWRIGHT_VECTOR(long long, __m256i, 32);
+OPWRIGHT_VECTOR(long long, __m128i, 16);
+OPWRIGHT_VECTOR(int, opwright_v16si, 64);
+OPWRIGHT_VECTOR(int, opwright_v8si, 32);
+OPWRIGHT_VECTOR(short, opwright_v32hi, 64);
+OPWRIGHT_VECTOR(short, opwright_v16hi, 32);
+OPWRIGHT_VECTOR(short, opwright_v8hi, 16);
+typedef opwright_v32hi __m512bh;
+typedef uint32_t __mmask32;
+typedef uint16_t __mmask16;
+#define OPWRIGHT_EVERY ((__mmask16)-1)
+
+// Stands where a mask of all lanes leaves nothing of it: not zeros, which gcc puts into a register all the same.
+#define OPWRIGHT_UNREAD(type) __extension__({ type unread = unread; unread; })
+
+// Parts of memory.
+#define _mm512_maskz_loadu_ps(there, p) __builtin_ia32_loadups512_mask(p, (__m512){0}, there)
+#define _mm512_mask_storeu_ps(p, there, v) __builtin_ia32_storeups512_mask(p, v, there)
+#define _mm256_maskload_ps(p, there)                                                                                   \
+    __builtin_ia32_maskloadps256((const __m256 *)(const void *)(p), (opwright_v8si)(there))
+#define _mm256_maskstore_ps(p, there, v)                                                                               \
+    __builtin_ia32_maskstoreps256((__m256 *)(void *)(p), (opwright_v8si)(there), v)
+#define _mm512_maskz_loadu_epi16(there, p)                                                                             \
+    (__m512i)__builtin_ia32_loaddquhi512_mask((const short *)(p), (opwright_v32hi){0}, there)
+#define _mm256_maskz_loadu_epi16(there, p)                                                                             \
+    (__m256i)__builtin_ia32_loaddquhi256_mask((const short *)(p), (opwright_v16hi){0}, there)
+#define _mm256_mask_storeu_epi16(p, there, v)                                                                          \
+    __builtin_ia32_storedquhi256_mask((short *)(p), (opwright_v16hi)(v), there)
+
+// Past the caches.
+#define _mm_sfence() __builtin_ia32_sfence()
+#define _mm512_stream_ps(p, v) __builtin_ia32_movntps512(p, v)
+#define _mm256_stream_ps(p, v) __builtin_ia32_movntps256(p, v)
+#define _mm256_stream_si256(p, v) __builtin_ia32_movntdq256(p, v)
+#define _mm_stream_si128(p, v) __builtin_ia32_movntdq(p, v)
+
+// Lanes.
+#define _mm512_permutexvar_ps(lanes, v)                                                                                \
+    __builtin_ia32_permvarsf512_mask(v, (opwright_v16si)(lanes), OPWRIGHT_UNREAD(__m512), OPWRIGHT_EVERY)
+#define _mm256_permutevar8x32_ps(v, lanes) __builtin_ia32_permvarsf256(v, (opwright_v8si)(lanes))
+#define _mm512_test_epi32_mask(a, b)                                                                                   \
+    (__mmask16)__builtin_ia32_ptestmd512((opwright_v16si)(a), (opwright_v16si)(b), OPWRIGHT_EVERY)
+#define _mm256_testz_si256(a, b) __builtin_ia32_ptestz256(a, b)
+
+// Halves and floats.
+#define _mm512_cvtepu16_epi32(v)                                                                                       \
+    (__m512i)__builtin_ia32_pmovzxwd512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(opwright_v16si), OPWRIGHT_EVERY)
+#define _mm512_cvtneps_pbh(v) __builtin_ia32_cvtneps2bf16_v16sf(v)
+#define _mm512_dpbf16_ps(sum, a, b) __builtin_ia32_dpbf16ps_v16sf(sum, a, b)
+#define _MM_FROUND_TO_NEAREST_INT 0
+#define OPWRIGHT_CURRENT_DIRECTION 4
+#define _mm512_cvtph_ps(v)                                                                                             \
+    __builtin_ia32_vcvtph2ps512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(__m512), OPWRIGHT_EVERY, OPWRIGHT_CURRENT_DIRECTION)
+#define _mm512_cvtps_ph(v, rounding)                                                                                   \
+    (__m256i)__builtin_ia32_vcvtps2ph512_mask(v, rounding, OPWRIGHT_UNREAD(opwright_v16hi), OPWRIGHT_EVERY)
+#define _mm256_cvtph_ps(v) __builtin_ia32_vcvtph2ps256((opwright_v8hi)(v))
+#define _mm256_cvtps_ph(v, rounding) (__m128i)__builtin_ia32_vcvtps2ph256(v, rounding)
+
+#endif
+
+#endif
