@@ -309,6 +309,8 @@ def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layou
         finite = Call("Convolution", (src, np.nan_to_num(weights, posinf=0)), attributes)
         dst = random.integers(-2, 3, run(finite).shape).astype(DTYPES[dtype])
         check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}))
+        dst.reshape(-1)[random.integers(dst.size)] = np.inf
+        check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": list(weights.shape)}))
 
 
 @every_dtype
