@@ -361,6 +361,26 @@ def test_dilated_taps_of_many_channels_give_what_the_rulings_give(layout: str, d
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+@pytest.mark.parametrize(("channels", "lanes", "dilation"), [(999, 48, 6), (1004, 41, 7)])
+def test_rows_of_many_channels_far_apart_give_what_the_rulings_give(
+    channels: int, lanes: int, dilation: int, layout: str, dtype: str
+) -> None:
+    """Rows of input of which few fit into a cache, and weights that do not: some channels after the other."""
+    random = rng("long", layout, dtype, channels)
+    names = {"pads_begin": [dilation] * 2, "pads_end": [dilation] * 2, "dilations": [dilation] * 2}
+    attributes: dict[str, Any] = PLAIN | {"strides": [1, 1]} | names | {"data_format": layout, "weights_format": "OIX"}
+    shape = (1, channels, 13, 38) if layout == "NCX" else (1, 13, 38, channels)
+    src = random.integers(-1, 2, shape).astype(DTYPES[dtype])
+    bias = random.integers(-1, 2, lanes).astype(DTYPES[dtype])
+    weights = random.integers(-1, 2, (lanes, channels, 3, 3)).astype(DTYPES[dtype])
+    for special in (0, np.inf):
+        weights[lanes // 2, channels - 1, 0, 0] += special
+        for threads in (1, 2):
+            check(Call("Convolution", (src, weights, bias), attributes), threads=threads)
+
+
+@every_dtype
 @pytest.mark.parametrize("taps", [1, 3])
 def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtype: str) -> None:
     random = rng("beyond", taps, dtype)

@@ -20,6 +20,9 @@
 // One to four channels beyond whole vectors would leave most of one empty. Theirs are sums over lanes of reduced channels
 // instead, added up at the end: 33 channels of 5x5 110, now 179 GFLOP/s.
 //
+// Where a row has so many channels that few rows fit, and weights are many, a step takes a chunk of the channels after the
+// other, for more rows, and its sums wait in scratch. That takes rows without zeros beside them.
+//
 // Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
 // they are. So it is where weights are many and the input is little: all of that is copied first, for all tasks.
 
@@ -32,6 +35,9 @@ enum {
     PANEL_BYTES = 768 << 10, // second-level cache, meets it
     KEPT_PANELS = 8,        // fewer are too few tasks for that
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
+    CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
+    FEW_IN_STEP = 96,       // pixels of a step for which weights beyond the second-level cache come anew
+    LEAST_CHUNK = 8 * LANES, // reduced channels, in units, of runs that are long enough
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
     KEPT_PARTS = 4,         // that a block's copied rows are shared out as
     HELD_COLUMNS = 8 * LANES, // outputs of several rows
@@ -80,7 +86,10 @@ typedef struct plan {
     int64_t row_blocks, column_blocks, groups_of_panels;
     int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
     int64_t panel_units;   // of one vector's share of a packed panel
-    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, panel_bytes, bias_bytes, positions_bytes, weights_bytes;
+    int64_t panel_sums;    // of a panel that wait for the next chunk
+    int64_t chunk, chunks; // of the reduced channels: a step copies one and adds its products before the next
+    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, sums_bytes, panel_bytes, bias_bytes, positions_bytes,
+        weights_bytes;
 } plan;
 
 INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
@@ -151,6 +160,8 @@ static void shape_blocks(plan *p, int64_t bytes) {
             p->columns = ceil_div(ceil_div(width, p->column_blocks), tile) * tile;
         p->column_blocks = ceil_div(width, p->columns);
         p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
+        if (far_dilated(w)) // zeros beside a row are not multiplied
+            p->slot_columns = least(p->slot_columns, w->in);
         slots = bytes / most(1, d->taps * row_units(p) * 4);
         const bool fits = together * ceil_div(row_reach, row_divisor(h, p->apart, 1)) <= slots;
         const bool enough = !few_weights || height / together * planes * p->column_blocks >= FEWEST_BLOCKS;
@@ -173,7 +184,7 @@ static void shape_blocks(plan *p, int64_t bytes) {
     // Steps keep the rows of input that they share with the one before.
     const int64_t steps = ceil_div(height, p->rows);
     p->steps = 1;
-    if (p->copied && p->together == 1 && between % p->divisor == 0 && row_reach > between)
+    if (p->copied && p->together == 1 && p->chunks == 1 && between % p->divisor == 0 && row_reach > between)
         p->steps = most(1, steps * planes * p->column_blocks / (2 * FEWEST_BLOCKS));
     p->steps = ceil_div(steps, ceil_div(steps, least(steps, p->steps)));
     p->row_blocks = p->apart * ceil_div(steps, p->steps);
@@ -184,6 +195,36 @@ INLINE int64_t blocks_of(const plan *p) { return p->s.axes[0].out * p->row_block
 
 static int64_t copied_bytes(const plan *p) {
     return p->copied ? rounded(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
+}
+
+INLINE int64_t step_outputs(const plan *p) {
+    const axis *h = &p->s.axes[1], *w = &p->s.axes[2];
+    return p->rows * h->out_step * least(w->out, p->columns * w->out_step);
+}
+
+// Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
+INLINE int64_t copied_pixel(int64_t channels, int64_t in_step) {
+    return channels * in_step * 4 % 2048 == 0 ? channels + 16 : channels;
+}
+
+// Where rows of input are so long that few fit, weights beyond the second-level cache are read again for few pixels. Then
+// higher steps take some channels after the other: 2048 channels, taps 12 apart, 33 columns, 1.05 (NXC) and 1.13 times
+// (NCX) as fast; 999 channels, taps 6 apart, 38 columns 1.12 and 1.35. Rejected: parts of a panel that stay in the
+// second-level cache, one for all rows of a step, 0.95 to 1.0 times as fast over 512 channels of 3x3; in the first-level
+// one 0.7 to 0.9.
+static void chunk_channels(plan *p) {
+    const bool many = p->panel_units * group_width(p) * 4 > PANEL_BYTES;
+    if (!p->copied || p->padded || !many || p->own || p->line || p->together > 1 || p->interleaved || p->rest > 0)
+        return;
+    plan more = *p;
+    for (int64_t chunks = 2; step_outputs(p) < FEW_IN_STEP && p->row_blocks > p->apart && p->chunk > LEAST_CHUNK; chunks++) {
+        more.chunk = ceil_div(ceil_div(p->channels, chunks), LANES) * LANES;
+        more.chunks = ceil_div(p->channels, more.chunk);
+        more.pixel = copied_pixel(more.chunk, p->s.axes[2].in_step);
+        more.inside = false;
+        shape_blocks(&more, CHUNK_BYTES);
+        *p = more;
+    }
 }
 
 // Takes blocks of all rows, whose input is copied once, where the weights would be read for each block more often.
@@ -239,9 +280,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                                  s->reduced % UNIT_CHANNELS == 0;
     p->copied = padded || !pixels_of_units || p->together > 1;
     p->pixel = p->together > 1 ? p->channels * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
-    // Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
-    if (p->copied && p->together == 1 && !p->line && p->pixel * w->in_step * 4 % 2048 == 0)
-        p->pixel += 16;
+    if (p->copied && p->together == 1 && !p->line)
+        p->pixel = copied_pixel(p->pixel, w->in_step);
+    p->chunks = 1, p->chunk = p->channels;
+    p->padded = padded && !far_dilated(w);
     p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
     p->interleaved = s->in_c != 1 && s->out_c != 1 && p->together == 1 && h->taps == 1 && h->in == h->out &&
                      h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
@@ -251,6 +293,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
     if (!p->own)
         keep_input(p);
+    chunk_channels(p);
     // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads them
     // again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to 1.4.
     const bool few_rows = problem->N * d->out * h->out <= w->out;
@@ -261,7 +304,6 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
     const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
                        (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
-    p->padded = padded && !far_dilated(w);
     p->streamed = lines && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
                   s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
                   problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
@@ -279,6 +321,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
     p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
+    p->panel_sums = p->chunks > 1 ? step_outputs(p) * p->wide * LANES : 0;
+    p->sums_bytes = rounded(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
     p->bias_bytes = rounded(p->groups * group_width(p) * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
@@ -289,7 +333,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * pixel_bytes(p); }
 
 static int64_t worker_bytes(const plan *p) {
-    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->panel_bytes;
+    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->sums_bytes + p->panel_bytes;
 }
 
 typedef struct call {
@@ -640,8 +684,10 @@ typedef struct block {
     int64_t fresh; // the first row that is not there yet
     int64_t part, parts; // of the rows to copy
     bool wild;     // an Inf or NaN has been copied
+    int64_t first_channel, last_channel; // reduced, in units: the chunk
+    int64_t first_panel;   // of the task
     run *runs;
-    float *buffer;
+    float *buffer, *sums;
     unit *rows;
 } block;
 
@@ -653,12 +699,17 @@ INLINE int64_t slot_of(const block *b, int64_t row) {
 
 static void place_input(block *b, bool first, bool copy) {
     const plan *p = &b->c->p;
-    const solve *s = &p->s;
+    solve own = p->s;
+    own.reduced = least(own.reduced - b->first_channel * UNIT_CHANNELS, p->chunk * UNIT_CHANNELS);
+    const solve *s = &own;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
-    const elem *image = b->c->in + b->n * s->in_n + b->group * p->together * s->reduced * s->in_c;
+    const elem *image = b->c->in + b->n * s->in_n +
+                        (b->group * p->together * p->s.reduced + b->first_channel * UNIT_CHANNELS) * s->in_c;
     const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
     int64_t high_row, high_column;
     span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
+    if (far_dilated(w)) // there no zeros are multiplied
+        b->low_column = most(b->low_column, 0), high_column = most(b->low_column, least(high_column, w->in));
     if (!p->copied || (p->inside && b->low_column >= 0 && high_column <= w->in)) {
         // A run's plane is counted from the first tap's, which may lie outside.
         b->plane_step = d->offset_step * s->in_x[0] / UNIT_CHANNELS;
@@ -738,7 +789,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     int64_t row_first, row_last, count = 0;
     reach(h, rows, row_q, &row_first, &row_last);
     const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
-    const bool merged = p->line || ((p->pixel == p->channels || p->together > 1) && w->offset_step == 1 &&
+    const bool merged = p->line || (p->chunks == 1 && (p->pixel == p->channels || p->together > 1) && w->offset_step == 1 &&
                         (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step));
     const int64_t length = merged ? last - first : 1;
     if (first == last)
@@ -756,6 +807,8 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
                                                (columns->tap + tw * columns->tap_step) * w_k[2]
                                          : position * vector_step;
                 r->length = p->line ? p->row_taps : length * p->channels;
+                if (p->chunks > 1)
+                    r->vectors += b->first_channel * vector_step, r->length = b->last_channel - b->first_channel;
             }
     return count;
 }
@@ -771,6 +824,9 @@ typedef struct stretch {
 } stretch;
 
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
+    const float *bias = o.bias;
+    if (o.run_count == 0 && bias == s->out) // sums to which this chunk adds nothing
+        return;
     if (s->rest > 0) {
         // The last tile does some pixels again.
         const int64_t rows = q1 - q0 < MOST_SUMS ? 1 : MOST_SUMS;
@@ -790,6 +846,7 @@ static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
         const int64_t rows = shorter + (t < longer);
         o.scalars = unit_at(s->base, q * s->step);
         o.out = out_at(&o, s->out, q * o.out_row);
+        o.bias = bias + q * o.bias_row;
         (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
         q += rows;
     }
@@ -849,9 +906,9 @@ static void again_where_nan(const block *b, operands o, const stretch *s, const 
     }
 }
 
-// One row of one phase.
+// One row of one phase, added to the sums of the chunks before.
 static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t row_q, const phase *columns,
-                         int64_t width, void *row_out, int64_t pixel_out) {
+                         int64_t width, void *row_out, int64_t pixel_out, const float *before) {
     const plan *p = &b->c->p;
     const axis *w = &p->s.axes[2];
     const int64_t q0 = b->column0, q1 = least(b->column1, columns->count);
@@ -860,6 +917,8 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     o.runs = b->runs;
     o.scalar_row = scalar_row(p);
     o.out_row = w->out_step * pixel_out;
+    if (before)
+        o.bias = before, o.bias_row = w->out_step * width * LANES;
     const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1,
                        o.lane_step > 0 ? p->rest : 0};
     if (far_dilated(w)) {
@@ -878,8 +937,8 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
         return;
     }
     // Outputs all of whose taps lie beyond the row's ends have no terms.
-    const int64_t before = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
-    const int64_t met = least(q1, most(q0, before > 0 ? over(before + w->in_step - 1, w->in_step) : 0));
+    const int64_t absent = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
+    const int64_t met = least(q1, most(q0, absent > 0 ? over(absent + w->in_step - 1, w->in_step) : 0));
     const int64_t past = most(met, least(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
     o.run_count = 0;
     tiles_of(o, &s, q0, met);
@@ -890,7 +949,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     const int64_t inside = over(most(0, -columns->offset) + w->in_step - 1, w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
     const int64_t outside = most(inside, room < 0 ? 0 : over(room, w->in_step) + 1);
-    if (columns->taps == 0)
+    if (columns->taps == 0 || p->chunks > 1) // of which none is padded
         return;
     if (b->wild) { // they are looked for in lines only
         again_where_nan(b, o, &s, rows, row_q, columns, q0, q1);
@@ -959,41 +1018,49 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     // Rejected: the full ones of panels of which the last is not full store to the output, 56 channels f32 0.89 times as
     // fast, bf16 1.06 times.
     operands o = {.vectors = weights, .step = rest ? 1 : p->in_place ? s->w_reduced : width * LANES,
-                  .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES, .elements = p->direct, .streamed = c->streamed};
+                  .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES};
     o.bias = c->biases + b->group * group_width(p) * LANES + first;
     const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
-    const int64_t end = b->first_row + b->row1 * p->apart, last = least(h->out, end * h->out_step) - 1;
+    const int64_t first_q = b->first_row + b->row0 * p->apart, end = b->first_row + b->row1 * p->apart;
+    const int64_t last = least(h->out, end * h->out_step) - 1, pitch = (column_last - column_first) * width * LANES;
+    const bool begun = b->first_channel > 0, done = b->last_channel == p->channels;
     int64_t held = 0; // rows in the buffer
-    for (int64_t q = b->first_row + b->row0 * p->apart; q < end; q += p->apart)
-        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
+    float *sums = b->sums + (panel - b->first_panel) * p->panel_sums - column_first * width * LANES;
+    for (int64_t q = first_q; q < end; q += p->apart)
+        for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++, sums += pitch) {
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + (q * h->out_step + r) * s->out_x[1];
             // What is finished later stands in the buffer from its first column on.
-            const int64_t before = (p->interleaved ? q : held) * (column_last - column_first);
-            void *to = p->direct ? (void *)out : b->buffer + (before - column_first) * width * LANES;
-            const int64_t pixel_out = p->direct ? s->out_x[2] : width * LANES;
+            const int64_t before = p->interleaved ? q : held;
+            void *to = !done       ? sums
+                       : p->direct ? (void *)out
+                                   : b->buffer + before * pitch - column_first * width * LANES;
+            const int64_t pixel_out = p->direct && done ? s->out_x[2] : width * LANES;
+            o.elements = p->direct && done, o.streamed = b->c->streamed && done;
             for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
-                row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out);
+                row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out,
+                             begun ? sums + pw * width * LANES : NULL);
             }
-            if (p->direct || p->interleaved || (++held < p->held && q * h->out_step + r < last))
+            if (!done || p->direct || p->interleaved || (++held < p->held && q * h->out_step + r < last))
                 continue;
             finish_row(b, out - (held - 1) * s->out_x[1] + column_first * s->out_x[2],
                        held * (column_last - column_first), lanes, width);
             held = 0;
         }
-    if (p->interleaved)
+    if (p->interleaved && done)
         finish_interleaved(b, image + column_first * s->out_x[2], column_last - column_first, lanes, width);
 }
 
 static block block_of(const call *c, int64_t worker) {
     const plan *p = &c->p;
     char *mine = c->workers + worker * worker_bytes(p);
-    block b = {.c = c, .parts = 1};
+    block b = {.c = c, .parts = 1, .last_channel = p->channels};
     b.rows = (unit *)(void *)mine;
     b.runs = (run *)(void *)(mine + p->rows_bytes);
     b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
+    b.sums = (float *)(void *)((char *)b.buffer + p->buffer_bytes);
     return b;
 }
 
@@ -1030,12 +1097,16 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     task /= p->row_blocks;
     const int64_t planes = p->s.axes[0].out, G = p->groups / near;
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
+    b.first_panel = first;
     for (int64_t step = 0; step < p->steps; step++) {
         if (!place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block, step, column_block))
             break;
-        place_input(&b, step == 0, true);
-        for (int64_t panel = first; panel < last; panel++)
-            panel_of_block(&b, panel, c->packed + packed_at(p, b.group, panel));
+        for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
+            b.first_channel = chunk * p->chunk, b.last_channel = least(p->channels, b.first_channel + p->chunk);
+            place_input(&b, step == 0 || p->chunks > 1, true);
+            for (int64_t panel = first; panel < last; panel++)
+                panel_of_block(&b, panel, c->packed + packed_at(p, b.group, panel));
+        }
     }
     if (c->streamed)
         stream_end();
@@ -1061,7 +1132,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     block b = block_of(c, worker);
     const int64_t group = task / p->groups_of_panels, share = task % p->groups_of_panels;
     const int64_t first = share * p->panels / p->groups_of_panels, last = (share + 1) * p->panels / p->groups_of_panels;
-    unit *packed = (unit *)(void *)((char *)b.buffer + p->buffer_bytes);
+    unit *packed = (unit *)(void *)((char *)b.sums + p->sums_bytes);
     const int64_t planes = p->s.axes[0].out;
     const int64_t steps = p->row_blocks * p->steps;
     const bool single = p->s.problem->N * planes * steps * p->column_blocks == 1;
