@@ -100,6 +100,50 @@ def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_planes_of_few_channels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """To few channels and to many, rows that fill their vectors and rows that do not; with an Inf or NaN beside padding."""
+    random = rng("planes", layout, dtype)
+    for number, (groups, big, small, columns, rank) in enumerate([
+        (1, 2, 3, 70, 2), (1, 3, 5, 40, 2), (1, 4, 7, 33, 1), (2, 2, 3, 50, 2), (2, 1, 11, 35, 2), (1, 6, 2, 60, 3),
+        (1, 3, 70, 48, 2), (1, 1, 50, 61, 2), (1, 5, 13, 33, 2), (2, 2, 37, 80, 3), (1, 1, 33, 2100, 1), (1, 4, 64, 17, 2),
+    ]):  # fmt: skip
+        kernel, dilation, begin, end = random.integers([[1], [1], [0], [0]], [[4], [3], [3], [3]], (4, rank))
+        stride = random.integers(1, 4, rank)
+        extent = (random.integers(1, 12, rank) if rank < 3 else random.integers(1, 4, rank)) * stride
+        extent[-1] = columns * stride[-1]
+        extent += (kernel - 1) * dilation
+        names = {"strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation}
+        attributes: dict[str, Any] = {name: value.tolist() for name, value in names.items()}
+        attributes |= {"groups": groups, "data_format": layout, "weights_format": "OIX"}
+        channels = groups * big
+        shape = (2, channels, *extent) if layout == "NCX" else (2, *extent, channels)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        weights, bias = (
+            random.integers(-2, 3, given).astype(DTYPES[dtype]) for given in [(groups * small, big, *kernel), groups * small]
+        )
+        forward = Call("Convolution", (src, weights, bias), attributes)
+        dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
+        data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
+        for threads in (1, 3):
+            check(forward, threads=threads)
+            check(data, threads=threads)
+        [src, weights][number % 2].reshape(-1)[random.integers([src, weights][number % 2].size)] = [np.inf, np.nan][number // 2 % 2]
+        check(forward)
+        check(data)
+
+
+@every_dtype
+def test_an_output_of_several_mebibytes_from_one_channel_is_what_the_rulings_give(dtype: str) -> None:
+    """Stored past the caches where rows are whole lines."""
+    random = rng("several mebibytes", dtype)
+    src, weights = (random.integers(-2, 3, shape).astype(DTYPES[dtype]) for shape in [(1, 1, 96, 192), (140, 1, 3, 3)])
+    attributes = PLAIN_2D | {"pads_begin": [1, 1], "pads_end": [1, 1], "data_format": "NCX", "weights_format": "OIX"}
+    for threads in (1, 3):
+        check(Call("Convolution", (src, weights), attributes), threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_patches_that_do_not_overlap_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Columns that every stride takes as a whole, beside an Inf or NaN in some; with one plane and with more."""
     random = rng("patches", layout, dtype)

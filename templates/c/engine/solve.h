@@ -24,6 +24,24 @@ static inline void collapse(opwright_problem *p) {
     }
 }
 
+// Lanes that hold an Inf or NaN, of which either element of a pair may be one.
+INLINE uvec not_finite(const void *units) {
+    uvec bits;
+    memcpy(&bits, units, sizeof bits);
+    uvec found = (uvec)((bits & 0x7f800000) == 0x7f800000);
+#if OPWRIGHT_PAIRS
+    found |= (uvec)((bits & 0x7f80) == 0x7f80);
+#endif
+    return found;
+}
+
+static inline bool all_finite(const unit *packed, int64_t count) {
+    uvec found = {0};
+    for (int64_t i = 0; i + LANES <= count; i += LANES)
+        found |= not_finite(packed + i);
+    return !uvec_any(found);
+}
+
 // Copying input.
 
 // `count` elements, `step` apart, widened; for as many lanes.

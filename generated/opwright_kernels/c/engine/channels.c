@@ -348,17 +348,6 @@ typedef struct call {
     bool streamed;
 } call;
 
-// Lanes that hold an Inf or NaN, of which either element of a pair may be one.
-INLINE uvec not_finite(const void *units) {
-    uvec bits;
-    memcpy(&bits, units, sizeof bits);
-    uvec found = (uvec)((bits & 0x7f800000) == 0x7f800000);
-#if OPWRIGHT_PAIRS
-    found |= (uvec)((bits & 0x7f80) == 0x7f80);
-#endif
-    return found;
-}
-
 // Input.
 
 // Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends. The row that comes next
@@ -642,13 +631,6 @@ static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
         pack_rest(p, from, c->positions, to);
     else
         pack_weights(p, c->positions, from, least(width, s->lanes - first), to, width);
-}
-
-static bool all_finite(const unit *packed, int64_t count) {
-    uvec found = {0};
-    for (int64_t i = 0; i + LANES <= count; i += LANES)
-        found |= not_finite(packed + i);
-    return !uvec_any(found);
 }
 
 // Where a panel's weights are.

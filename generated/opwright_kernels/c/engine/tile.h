@@ -196,6 +196,36 @@ INLINE vec add_lanes(const vec *sum, int count) {
             vec_store((float *)o->out + m * o->out_row, add_lanes(sum[m], NB) + vec_load(o->bias));                    \
     }
 
+// Single steps in place of runs, for sums too short to have any, stored as elements.
+#define STEP_TILE(MR, NB)                                                                                              \
+    static void step_tile_##MR##x##NB(const operands *o) {                                                             \
+        const int64_t row = o->scalar_row, out_row = o->out_row;                                                       \
+        elem *const out = o->out;                                                                                      \
+        vec sum[MR][NB];                                                                                               \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
+            if (!o->streamed)                                                                                          \
+                __builtin_prefetch(out + m * out_row + b * LANES, 1);                                                  \
+            sum[m][b] = (vec){0};                                                                                      \
+        }                                                                                                              \
+        for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
+            const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
+            units f[NB];                                                                                               \
+            UNROLL for (int b = 0; b < NB; b++) f[b] = units_load(v + b * LANES);                                      \
+            UNROLL for (int m = 0; m < MR; m++) {                                                                      \
+                const units x = units_splat(unit_get(unit_at(s, m * row)));                                            \
+                UNROLL for (int b = 0; b < NB; b++) sum[m][b] = fused(sum[m][b], x, f[b]);                             \
+            }                                                                                                          \
+            UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) PIN(sum[m][b]);                    \
+        }                                                                                                              \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
+            sum[m][b] += vec_load(o->bias + m * o->bias_row);                                                          \
+            if (o->streamed)                                                                                           \
+                elem_stream(out + m * out_row + b * LANES, sum[m][b]);                                                 \
+            else                                                                                                       \
+                elem_store(out + m * out_row + b * LANES, sum[m][b]);                                                  \
+        }                                                                                                              \
+    }
+
 // The shapes that there are: up to MOST_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
 //   14x2 226-231, 7x2 223-228, 9x3 228, 16x1 see below, 6x4 226-231
 // Four lanes, 32 registers (NEON): the largest shapes that gcc 12 keeps in registers, 16 sums for the 8 that two FMA of
@@ -255,6 +285,15 @@ INLINE vec add_lanes(const vec *sum, int count) {
 #endif
 #define MOST_SUMS 4
 
+// The last tile does some rows again.
+#if !defined(__AVX2__) || LANES == 16
+#define STEP_TILES(T) T(4, 1) T(8, 1) T(12, 1) T(4, 2) T(8, 2) T(12, 2) T(4, 3) T(8, 3) T(4, 4) T(6, 4)
+#else
+#define STEP_TILES(T) T(4, 1) T(8, 1) T(4, 2) T(6, 2) T(4, 3) T(2, 4)
+#endif
+#define MOST_STEP_ROWS 12
+#define MOST_STEP_VECTORS 4
+
 // By vectors and rows; tiles.c compiles them, once for all that call them.
 typedef void tile_function(const operands *);
 #define TILE_TABLE OPWRIGHT_NAME(tiles)
@@ -263,6 +302,8 @@ extern tile_function *const TILE_TABLE[9][17];
 #define SUM_TABLE OPWRIGHT_NAME(sum_tiles)
 extern tile_function *const VECTOR_TABLE[13];
 extern tile_function *const SUM_TABLE[5][5];
+#define STEP_TABLE OPWRIGHT_NAME(step_tiles)
+extern tile_function *const STEP_TABLE[MOST_STEP_VECTORS + 1][MOST_STEP_ROWS + 1];
 INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 3 ? MOST_3 : nb == 4 ? MOST_4 : MOST_8; }
 
 #endif
