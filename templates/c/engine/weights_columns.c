@@ -57,7 +57,8 @@ static plan plan_of(const opwright_problem *problem) {
     return l;
 }
 
-bool OPWRIGHT_NAME(weights_columns_fits)(const opwright_problem *p) {
+// Whether it is a problem of few channels and long rows, whose plan it then writes.
+static bool fits(const opwright_problem *p, plan *l) {
     const bool one_step = p->stride[0] == 1 && p->stride[1] == 1 && p->stride[2] == 1;
     const int64_t wide = one_step ? most(p->A, p->B) : p->A; // channels that lanes could be
     const bool near = p->small_x[2] > 0 && p->small_x[2] <= MOST_APART && p->big_x[2] > 0 &&
@@ -73,15 +74,15 @@ bool OPWRIGHT_NAME(weights_columns_fits)(const opwright_problem *p) {
     if (p->G < 1 || p->G > 64 || p->A * p->B * p->taps[0] * p->taps[1] > MOST_DW ||
         p->A * p->B * p->taps[0] * p->taps[1] * p->taps[2] > MOST_DW)
         return false;
-    const plan l = plan_of(p);
-    return l.big + l.small <= MOST_UNIT && l.line <= MOST_UNIT;
+    *l = plan_of(p);
+    return l->big + l->small <= MOST_UNIT && l->line <= MOST_UNIT;
 }
 
 static int64_t worker_floats(const plan *l) { return l->small + l->big + l->line + l->dw * LANES; }
 
 int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *p, int64_t workers) {
-    const plan l = plan_of(p);
-    return 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw);
+    plan l;
+    return fits(p, &l) ? 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw) : -1;
 }
 
 // Every `apart`-th of floats, `count` of them and more up to a multiple of LANES, whatever they are.
@@ -132,8 +133,6 @@ static void widen_line(float *to, const elem *from, int64_t count) {
     if (i < count)
         vec_store(to + i, elem_load_part(from + i, count - i));
 }
-
-static void clear(float *to, int64_t n) { memset(to, 0, (size_t)most(n, 0) * sizeof *to); }
 
 // Channels [0, channels) of columns [first, end), of which [0, size) exist: channel i's residue r modulo `step` goes to
 // to + i * plane + r * pitch, `pitch` floats each, zeros around.
@@ -358,11 +357,14 @@ static void combine(const void *context, int64_t group, int64_t worker) {
                     }
 }
 
-void OPWRIGHT_NAME(weights_columns)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                                     const opwright_team *team, void *scratch) {
     const int64_t workers = team ? team->workers : 1;
-    const plan l = plan_of(p);
+    plan l;
+    if (!fits(p, &l))
+        return false;
     const call c = {&l, big, small, weights, scratch, (float *)scratch + workers * worker_floats(&l)};
     opwright_run(team, reduce, &c, p->G * l.chunks);
     opwright_run(team, combine, &c, p->G);
+    return true;
 }

@@ -65,9 +65,8 @@ void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, co
                             const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
 
-// The same over width lanes, for few channels on both sides.
-bool OPWRIGHT_NAME(weights_columns_fits)(const opwright_problem *problem);
-void OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
+// The same over width lanes, for few channels on both sides: elsewhere it does nothing and is false, its scratch -1.
+bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
                                     const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *problem, int64_t workers);
 

@@ -8,9 +8,7 @@ void OPWRIGHT_NAME(w)(const opwright_problem *problem, const elem *big, const el
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         plain(&p, OPWRIGHT_W, big, small, NULL, weights, team);
-    else if (OPWRIGHT_NAME(weights_columns_fits)(&p))
-        OPWRIGHT_NAME(weights_columns)(&p, big, small, weights, team, scratch);
-    else
+    else if (!OPWRIGHT_NAME(weights_columns)(&p, big, small, weights, team, scratch))
         OPWRIGHT_NAME(weights)(&p, big, small, weights, team, scratch);
 }
 
@@ -18,9 +16,8 @@ int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *problem, int64_t worker
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         return 0;
-    if (OPWRIGHT_NAME(weights_columns_fits)(&p))
-        return OPWRIGHT_NAME(weights_columns_scratch)(&p, workers);
-    return OPWRIGHT_NAME(weights_scratch)(&p, workers);
+    const int64_t columns = OPWRIGHT_NAME(weights_columns_scratch)(&p, workers);
+    return columns >= 0 ? columns : OPWRIGHT_NAME(weights_scratch)(&p, workers);
 }
 
 // The rows of its tiles lie side by side: their distance is a literal as it is.

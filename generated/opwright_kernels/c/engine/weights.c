@@ -580,8 +580,6 @@ static void gather(float *to, const float *from, int64_t apart, int64_t count, i
         memcpy(to + i * n, from + i * apart, (size_t)n * sizeof *to);
 }
 
-static void clear(float *to, int64_t n) { memset(to, 0, (size_t)n * sizeof *to); }
-
 // One task's place in the problem, and the block it is at.
 typedef struct place {
     const plan *l;
