@@ -38,9 +38,9 @@ typedef struct plan {
     int64_t channels; // reduced, in units
     bool phases;      // rows of a tile are phases
     bool along_taps;  // runs go along the taps of a row, not along the channels
-    bool brief;      // a tile's sums are steps, not runs, and its rows of output follow each other
-    bool streamed;   // and that past the caches, where it is aligned
-    bool padded;     // rows have zeros beside them
+    bool brief;       // a tile's sums are steps, not runs, and its rows of output follow each other
+    bool streamed;    // and that past the caches, where it is aligned
+    bool padded;      // rows have zeros beside them
     bool copied, in_place;
     int64_t channel_space;      // of a tap's packed weights, in units
     int64_t weights_pitch;      // from an output channel to the next
@@ -48,9 +48,19 @@ typedef struct plan {
     int64_t part_step;          // from the columns of one remainder to those of the next
     int64_t rows, columns;      // of a block, in q
     int64_t row_blocks, column_blocks, shares;
-    int64_t slots, slot_columns;
+    int64_t slots;
     int64_t rows_bytes, runs_bytes, buffer_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
+
+// Room in a copied row for the columns of input that a block's columns need.
+static void widen_rows(plan *p, bool backward) {
+    const axis *w = &p->s.axes[2];
+    int64_t low, high;
+    span(w, backward, 0, p->columns, &low, &high);
+    p->part_step = ceil_div(high - low, w->in_step) + LANES;
+    if (p->part_step * 4 % 2048 == 0)
+        p->part_step += LANES;
+}
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
     collapse(problem);
@@ -59,7 +69,6 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
     p->phases = w->out_step > s->lanes;
-    p->along_taps = !p->brief && w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     const int64_t taps = d->taps * h->taps * w->taps;
     // Whole units side by side are rows of scalars as they are.
     p->in_place = taps == 1 && sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->w_reduced == 1 &&
@@ -69,6 +78,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t brief_columns = ceil_div(w->out, LANES) * LANES;
     p->brief = taps > 1 && taps * p->channels <= BRIEF_STEPS && s->lanes >= MOST_STEP_ROWS && s->out_x[2] == 1 &&
                h->out_step == 1 && w->out_step == 1 && w->out >= LANES && 4 * w->out >= 3 * brief_columns;
+    p->along_taps = !p->brief && w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     // Rows of a tile whose distance is near a multiple of 4 KiB would share few sets of the first-level cache.
     const int64_t distance = (p->phases ? class_taps(w, 0) : taps) * p->channels * 4 % 4096;
     p->channel_space = p->channels + (p->along_taps || p->brief || (distance >= 128 && distance <= 4096 - 128) ? 0 : 16);
@@ -82,11 +92,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                 s->in_c * 4 % 2048 == 0;
     p->columns = least(row_count, (p->brief && height == 1 ? 4 : 1) * BLOCK_VECTORS * LANES);
     for (;;) {
-        span(w, backward, 0, p->columns, &low, &high);
-        p->slot_columns = high - low;
-        p->part_step = ceil_div(high - low, w->in_step) + LANES;
-        if (p->part_step * 4 % 2048 == 0)
-            p->part_step += LANES;
+        widen_rows(p, backward);
         if (p->columns <= 4 * LANES || d->taps * least(h->taps, h->in) * w->in_step * p->part_step * p->channels * 4 <= BLOCK_BYTES)
             break;
         p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
@@ -95,6 +101,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->column_blocks = ceil_div(row_count, p->columns);
     p->columns = least(p->columns, ceil_div(ceil_div(row_count, p->column_blocks), LANES) * LANES);
     p->column_blocks = ceil_div(row_count, p->columns);
+    // Nor one of less than a vector, where tiles are one wide at least.
+    for (; p->brief && w->out - (p->column_blocks - 1) * p->columns < LANES; p->column_blocks = ceil_div(w->out, p->columns))
+        p->columns += LANES;
+    widen_rows(p, backward);
     // In place, a vector ends with the row: the shortest phase must have one in every block.
     p->copied |= w->out / w->out_step - (p->column_blocks - 1) * p->columns < LANES;
     p->channel_step = p->copied ? p->part_step * w->in_step : s->in_c;
@@ -727,7 +737,7 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
-    if (p->brief && p->padded && !all_finite(packed, p->weights_bytes / (int64_t)sizeof *packed)) {
+    if (p->brief && p->padded && !all_finite(packed, own.G * p->s.lanes * p->weights_pitch)) {
         over_channels(problem, backward, in, weights, bias, out, team, scratch);
         return;
     }

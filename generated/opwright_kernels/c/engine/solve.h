@@ -37,8 +37,14 @@ INLINE uvec not_finite(const void *units) {
 
 static inline bool all_finite(const unit *packed, int64_t count) {
     uvec found = {0};
-    for (int64_t i = 0; i + LANES <= count; i += LANES)
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
         found |= not_finite(packed + i);
+    if (i < count) {
+        unit rest[LANES] = {0};
+        memcpy(rest, packed + i, (size_t)(count - i) * sizeof *rest);
+        found |= not_finite(rest);
+    }
     return !uvec_any(found);
 }
 
