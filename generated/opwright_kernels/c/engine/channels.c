@@ -803,11 +803,12 @@ typedef struct stretch {
     int64_t width;
     bool together;    // groups share a vector
     int64_t rest;     // channels whose sums are over lanes
+    bool added;       // `out` are sums that the bias is read from
 } stretch;
 
 static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     const float *bias = o.bias;
-    if (o.run_count == 0 && bias == s->out) // sums to which this chunk adds nothing
+    if (o.run_count == 0 && s->added)
         return;
     if (s->rest > 0) {
         // The last tile does some pixels again.
@@ -902,7 +903,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     if (before)
         o.bias = before, o.bias_row = w->out_step * width * LANES;
     const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1,
-                       o.lane_step > 0 ? p->rest : 0};
+                       o.lane_step > 0 ? p->rest : 0, before && b->last_channel < p->channels};
     if (far_dilated(w)) {
         // Neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
