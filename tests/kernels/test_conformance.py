@@ -133,6 +133,36 @@ def test_planes_of_few_channels_give_what_the_rulings_give(layout: str, dtype: s
 
 
 @every_dtype
+@pytest.mark.parametrize(
+    ("shape", "weights_shape", "stride"),
+    [
+        ((3, 2, 9, 70), (40, 2, 3, 5), (1, 1)),  # taps of a row outnumber channels
+        ((1, 28, 4, 12295), (12, 28, 4, 1), (1, 3)),  # 17 blocks of columns, three columns more than 16 whole ones
+        ((2, 5, 6, 31), (13, 5, 2, 3), (2, 2)),  # a channel more than the highest tile
+    ],
+)
+def test_brief_sums_to_many_planes_give_what_the_rulings_give(
+    shape: tuple[int, ...], weights_shape: tuple[int, ...], stride: tuple[int, ...], dtype: str
+) -> None:
+    random = rng("brief", *shape, dtype)
+    src, weights = (random.integers(-1, 2, of).astype(DTYPES[dtype]) for of in (shape, weights_shape))
+    attributes = PLAIN_2D | {"strides": list(stride), "data_format": "NCX", "weights_format": "OIX"}
+    for threads in (1, 3):
+        check(Call("Convolution", (src, weights), attributes), threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("channels", range(20, 140, 8))
+def test_columns_that_meet_nothing_but_padding_are_the_bias(channels: int, dtype: str) -> None:
+    random = rng("nothing", channels, dtype)
+    shapes = [(1, 3, 61), (channels, 3, 1), (channels,)]
+    src, weights, bias = (random.integers(-1, 2, shape).astype(DTYPES[dtype]) for shape in shapes)
+    pads = {"strides": [3], "pads_begin": [2], "pads_end": [1]}
+    attributes = PLAIN | pads | {"data_format": "NCX", "weights_format": "OIX"}
+    check(Call("Convolution", (src, weights, bias), attributes))
+
+
+@every_dtype
 def test_an_output_of_several_mebibytes_from_one_channel_is_what_the_rulings_give(dtype: str) -> None:
     """Stored past the caches where rows are whole lines."""
     random = rng("several mebibytes", dtype)
