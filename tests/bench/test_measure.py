@@ -202,20 +202,20 @@ def test_a_round_in_which_others_have_the_cpus_is_repeated(
 def test_threads_that_share_a_cpu_wait_for_it() -> None:
     if not Path("/proc/self/schedstat").exists():
         pytest.skip("schedstat, by which Linux tells what threads wait for, is not there")
-    cpu = min(os.sched_getaffinity(0))
+    cpu, data, stop = min(os.sched_getaffinity(0)), bytes(2**20), threading.Event()
 
     def occupy() -> None:
         os.sched_setaffinity(0, {cpu})  # of this thread
-        hashlib.sha256(bytes(2**27)).digest()
+        while not stop.is_set():
+            hashlib.sha256(data).digest()
 
     threads = [threading.Thread(target=occupy) for _ in range(2)]
-    started, before = time.perf_counter(), waited()
     for thread in threads:
         thread.start()
-    missed = 0.0
-    while all(thread.is_alive() for thread in threads):
-        time.sleep(0.01)
-        missed = (waited() - before) / (time.perf_counter() - started)
+    started, before = time.perf_counter(), waited()
+    time.sleep(0.5)
+    missed = (waited() - before) / (time.perf_counter() - started)
+    stop.set()
     for thread in threads:
         thread.join()
     assert missed > 0.5
