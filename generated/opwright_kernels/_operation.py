@@ -49,19 +49,23 @@ PROBE = """#include "widths.h"
 #endif
 hvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }
 """
-# Without jump threading and without scheduling after register allocation gcc compiles a quarter faster. The files that
-# have it run as fast: geomean 0.99 to 1.01 over 56 rows of y and x. Not so columns.c (0.95 without jump threading, of
-# rows of few channels, NCX, alone: 0.85 to 1.02; others were not measured) and weights.c (0.98 without scheduling).
-QUICKLY = ("-fno-thread-jumps", "-fno-schedule-insns2")
+# Left out of -O2 for the sake of the first call, where they gain nothing: gcc compiles tiles in 0.8 of the time, and
+# what packs and lists for them in 0.7. One thread, 450 rows of y and x, f32 and bf16: 1.0 times as fast. col2im.c (0.85
+# with the second) and weights.c (0.98 without scheduling) keep all; -O1 without the others cost up to a fifth of bf16.
+QUICKLY = (
+    "-fno-thread-jumps -fno-schedule-insns2 -fno-tree-pre -fno-gcse -fno-tree-vrp -fno-code-hoisting -fno-ipa-cp "
+    "-fno-store-merging -fno-tree-slp-vectorize"
+)
+BRIEFLY = "-O1 -fstrict-aliasing -finline-small-functions -fcaller-saves -fschedule-insns2 -fpeephole2"
 # The files of c/engine with flags of their own, the longest to compile first: what y and x need, what w needs, and what
 # the group class whose kernels have an engine of their own needs instead.
 ENGINE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "data": {
-        "tiles.c": QUICKLY,
-        "channels.c": QUICKLY,
-        "columns.c": (),
+        "tiles.c": (QUICKLY,),
+        "channels.c": (BRIEFLY,),
+        "columns.c": (BRIEFLY,),
         "col2im.c": (),
-        "product.c": QUICKLY,
+        "product.c": (BRIEFLY,),
         "solve_data.c": (),
         "plain.c": (),
     },

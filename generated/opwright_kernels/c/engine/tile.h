@@ -287,7 +287,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
 
 // The last tile does some rows again.
 #if !defined(__AVX2__) || LANES == 16
-#define STEP_TILES(T) T(4, 1) T(8, 1) T(12, 1) T(4, 2) T(8, 2) T(12, 2) T(4, 3) T(8, 3) T(4, 4) T(6, 4)
+#define STEP_TILES(T) T(8, 1) T(12, 1) T(8, 2) T(12, 2) T(8, 3) T(4, 4) T(6, 4)
 #else
 #define STEP_TILES(T) T(4, 1) T(8, 1) T(4, 2) T(6, 2) T(4, 3) T(2, 4)
 #endif
