@@ -1148,11 +1148,11 @@ static int64_t worker_bytes(const plan *l) {
     return round_up(4 * floats + (int64_t)sizeof(run) * l->runs, 64);
 }
 
-static place task_place(const call *c, int64_t tile_, int64_t *group) {
+static place task_place(const call *c, int64_t part, int64_t *group) {
     const plan *l = c->l;
     const opwright_problem *p = &l->p;
-    const int64_t a = tile_ % l->a_parts, b = tile_ / l->a_parts % l->b_parts;
-    *group = tile_ / l->a_parts / l->b_parts;
+    const int64_t a = part % l->a_parts, b = part / l->a_parts % l->b_parts;
+    *group = part / l->a_parts / l->b_parts;
     place o = {.l = l};
     o.merged = least(l->merged, l->groups - *group * l->merged), o.channels = o.merged * l->each;
     o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
@@ -1211,14 +1211,14 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *l = c->l;
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
-    const int64_t each = ceil_div(l->a_part, l->together), tile_ = task / each;
+    const int64_t each = ceil_div(l->a_part, l->together), part = task / each;
     int64_t group;
-    place o = task_place(c, tile_, &group);
+    place o = task_place(c, part, &group);
     const int64_t v = o.a0 + task % each * l->together, together = least(l->together, o.a1 - v);
     if (together <= 0)
         return;
     const int64_t rows = LANES * taps * (o.b1 - o.b0);
-    float *dw = c->dw + tile_ * l->dw + (v - o.a0) * rows;
+    float *dw = c->dw + part * l->dw + (v - o.a0) * rows;
     for (int64_t i = 0; i < together * rows; i += LANES) {
         vec sum = vec_load(dw + i);
         for (int64_t chunk = 1; chunk < l->chunks; chunk++)
