@@ -143,12 +143,15 @@ class Invented(Processes):
         return made
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **ways: float | str | Exception) -> dict:
-    monkeypatch.setattr(measure, "SETTLE", 0)
-    workers = Invented(ways)
+def record(workers: Processes, tmp_path: Path) -> dict:
     row = Row("Convolution", TINY[0], "f32", "NXC", 1)
     references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
     return measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **ways: float | str | Exception) -> dict:
+    monkeypatch.setattr(measure, "SETTLE", 0)
+    return record(Invented(ways), tmp_path)
 
 
 def test_the_best_right_way_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -170,9 +173,7 @@ def test_rounds_that_do_not_agree_go_on(monkeypatch: pytest.MonkeyPatch, tmp_pat
         return ([next(times)], 0.0) if method == "time" else answer(method, *arguments, limit=limit)
 
     monkeypatch.setattr(workers["onednn", 1], "ask", shaky)
-    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
-    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
-    found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+    found = record(workers, tmp_path)
     assert (found["seconds"], len(found["rounds"])) == (0.2, measure.ROUNDS)
 
 
@@ -192,9 +193,7 @@ def test_a_round_in_which_others_have_the_cpus_is_repeated(
         return ([0.4], 0.9) if 1 <= number <= disturbed else ([0.2], 0.0)
 
     monkeypatch.setattr(workers["onednn", 1], "ask", elsewhere)
-    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
-    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
-    found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+    found = record(workers, tmp_path)
     assert found["rounds"] == [seconds] * measure.ENOUGH
     assert list(times) == []
 
@@ -232,10 +231,8 @@ def test_a_way_that_is_far_behind_is_not_called_again(monkeypatch: pytest.Monkey
         return answer(method, *arguments, limit=limit)
 
     monkeypatch.setattr(workers["onednn", 1], "ask", counted)
-    row = Row("Convolution", TINY[0], "f32", "NXC", 1)
-    references = measure.References(workers, tmp_path, 1, last=(row.shape, row.solve), found="somewhere")
     monkeypatch.setattr(measure, "SETTLE", 0)
-    found = measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
+    found = record(workers, tmp_path)
     assert found["ways"]["far"] == 0.3
     assert set(calls) == {"best", "near"}
 
