@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _operation
+from . import _explain, _operation
 from ._build import BuildError
 from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
 from ._conv_transpose import conv_transpose
@@ -28,16 +28,8 @@ from ._convolution_backward_data import convolution_backward_data
 from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
 from ._convolution_backward_weights import convolution_backward_weights
 from ._errors import SpecError, SpecTypeError
-from ._operation import (
-    Explanation,
-    TensorSpec,
-    VariantInfo,
-    build,
-    get_num_threads,
-    get_specialize,
-    set_num_threads,
-    set_specialize,
-)
+from ._explain import Explanation
+from ._operation import TensorSpec, VariantInfo, build, get_num_threads, get_specialize, set_num_threads, set_specialize
 
 _OPERATIONS = {
     operation.function: operation
@@ -94,7 +86,7 @@ def explain(
     Raises SpecError where the call would be refused.
     """
     operation = _operation_of(op)
-    return _operation.explain(operation, *_operation.bound(operation, inputs, attributes), threads, specialize)
+    return _explain.explain(operation, *_operation.bound(operation, inputs, attributes), threads, specialize)
 
 
 def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]:

@@ -5,8 +5,8 @@ from typing import Any
 from ._build import BuildError as BuildError
 from ._errors import SpecError as SpecError
 from ._errors import SpecTypeError as SpecTypeError
+from ._explain import Explanation as Explanation
 from ._operation import ArrayLike, Integers
-from ._operation import Explanation as Explanation
 from ._operation import TensorSpec as TensorSpec
 from ._operation import VariantInfo as VariantInfo
 from ._operation import get_num_threads as get_num_threads

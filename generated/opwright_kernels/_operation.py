@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _build, _isa, _scratch, _specialize, _team, _threads
+from . import _build, _engine, _isa, _scratch, _specialize, _team, _threads
 from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
+from ._engine import DEPTHWISE
 from ._errors import Refusal
 from ._rules import DTYPES, Resolution
 
@@ -34,45 +35,6 @@ STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches wh
 CACHE_LINE = 64
 # Rules of the package itself, each stated in a section of API.md.
 API_RULES = {"out": "out", "threads": "threads", "specialize": "specialize", "memory": "memory"}
-# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes
-# (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
-FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
-FAST_FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-ffp-contract=fast")
-# Of the first two either makes a compiler spill accumulators of a tile: predictive commoning gcc (142 instead of 226
-# GFLOP/s), the reduction of addresses in loops clang (119 instead of 213). The last saves 0.2 s a file: intrinsics.h.
-TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr", "-DOPWRIGHT_BUILTINS")
-# What a compiler has to know: vectors as wide as the flags allow, and for a flag of TUNING the instructions of lanes.h,
-# left out without that flag: who knows the vectors has them, and immintrin.h takes 0.2 s to read.
-PROBE = """#include "widths.h"
-#ifdef OPWRIGHT_BUILTINS
-#include "lanes.h"
-#endif
-hvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }
-"""
-# Left out of -O2 for the sake of the first call, where they gain nothing: gcc compiles tiles in 0.8 of the time, and
-# what packs and lists for them in 0.7. One thread, 450 rows of y and x, f32 and bf16: 1.0 times as fast. col2im.c (0.85
-# with the second) and weights.c (0.98 without scheduling) keep all; -O1 without the others cost up to a fifth of bf16.
-QUICKLY = (
-    "-fno-thread-jumps -fno-schedule-insns2 -fno-tree-pre -fno-gcse -fno-tree-vrp -fno-code-hoisting -fno-ipa-cp "
-    "-fno-store-merging -fno-tree-slp-vectorize"
-)
-BRIEFLY = "-O1 -fstrict-aliasing -finline-small-functions -fcaller-saves -fschedule-insns2 -fpeephole2"
-# The files of c/engine with flags of their own, the longest to compile first: what y and x need, what w needs, and what
-# the group class whose kernels have an engine of their own needs instead.
-ENGINE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "data": {
-        "tiles.c": (QUICKLY,),
-        "channels.c": (BRIEFLY,),
-        "columns.c": (BRIEFLY,),
-        "col2im.c": (),
-        "product.c": (BRIEFLY,),
-        "solve_data.c": (),
-        "plain.c": (),
-    },
-    "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
-    "depthwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
-}
-DEPTHWISE = "depthwise"
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 KEPT_PLANS = 512
 KEPT_EXTENTS = 16  # of a vector that states a shape, as part of a key
@@ -135,25 +97,6 @@ class Plan:
     special: _specialize.Special | None = None
 
 
-@cache
-def _engine(
-    isa: _isa.Isa, label: str, file: str, tuning: tuple[str, ...], literals: _specialize.Literals = ()
-) -> _build.Unit:
-    """An object that operations share, for one instruction set and dtype."""
-    folder = HERE / "c" / "engine"
-    names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
-    values = tuple(f"-D{macro}={value}" for macro, value in literals)
-    return _build.Unit(
-        "_".join(["opwright_engine", file.removesuffix(".c"), *(["fixed"] if literals else []), label, isa.name]),
-        "",
-        (folder / file,),
-        (HERE / "include", folder),
-        (*FAST_FLAGS, *isa.flags, *names, *values),
-        (*TUNING, *tuning),
-        probe=PROBE,
-    )
-
-
 @dataclass(frozen=True)
 class Operation:
     """What the generated module says of an operation."""
@@ -199,7 +142,7 @@ class Operation:
         head = rule.split("-")[0]
         if head in API_RULES:
             return f"{API}#{API_RULES[head]}"
-        places = _provenance()[self.function]
+        places = provenance()[self.function]
         if rule == "overflow" and argument in places["values"]:
             return places["values"][argument]
         return places["rules"].get(rule, f"{API}#rules")
@@ -336,17 +279,13 @@ class Operation:
 
         The file `fixed` of the engine gets literals.
         """
-        include = HERE / "include"
         if not isa.fast:
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
-            return _build.Unit(
-                f"opwright_{self.function}_{isa.name}", self.cdef(isa, labels, part), sources, (include,), FLAGS
-            )
-        files = ENGINE[part or ("weights" if self.fast[label] == "w" else "data")]
-        needs = tuple(
-            _engine(isa, label, file, tuning, literals if file == fixed else ()) for file, tuning in files.items()
-        )
+            name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
+            return _build.Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+        group = part or ("weights" if self.fast[label] == "w" else "data")
+        needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
         return _build.Unit(
@@ -562,7 +501,7 @@ _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = 
 
 
 @cache
-def _provenance() -> dict[str, dict[str, dict[str, str]]]:
+def provenance() -> dict[str, dict[str, dict[str, str]]]:
     """Where the spec says what: operation to rule or value to file:line, and to the sentences of values."""
     loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
     return loaded
@@ -580,119 +519,6 @@ def forget() -> None:
     PLANS.clear()
     _choices.clear()
     _isa.allowed.cache_clear()
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a call means: every value and where the spec says so, the kernel chosen, and the ones that were not."""
-
-    op: str
-    shape: tuple[int, ...]
-    dtype: str
-    values: Mapping[str, object]
-    arrangements: Mapping[str, str]
-    variant: VariantInfo
-    why: tuple[str, ...]
-    rejected: tuple[tuple[str, str], ...]
-    copies: tuple[str, ...]
-    threads: int
-    scratch_bytes: int
-    specialized: bool
-    specialization: str
-    steps: tuple[tuple[str, str, str], ...]
-
-    def __str__(self) -> str:
-        lines = [f"{self.op} -> {self.dtype}{list(self.shape)}", f"kernel: {self.variant.name}"]
-        lines += [f"  because {reason}" for reason in self.why]
-        lines += [f"  not {name}: {reason}" for name, reason in self.rejected]
-        lines.append(f"threads: {self.threads}, scratch memory: {self.scratch_bytes} bytes")
-        lines.append(f"sizes: {self.specialization}")
-        lines += [f"copied first: {copy}" for copy in self.copies] or ["copied first: nothing"]
-        lines += [f"{what} = {value}   {where}" for what, value, where in self.steps]
-        return "\n".join(lines)
-
-
-def explain(
-    operation: Operation,
-    inputs: Sequence[Any],
-    attributes: Sequence[Any],
-    threads: Any = None,
-    specialize: Any = None,
-) -> Explanation:
-    """Resolve a call without running it, and tell how."""
-    try:
-        given = operation.arrays(inputs)
-        resolution = operation.resolve(*given, *attributes)
-        wanted = _threads.check_threads("threads", threads) if threads is not None else _threads.get_num_threads()
-        special = _specialize.get_specialize() if specialize is None else _specialize.check("specialize", specialize)
-    except Refusal as refusal:
-        raise operation.refused(refusal) from None
-    label = operation.rows[resolution.row][0]
-    isa, others = operation.choice(label)
-    name = operation.kernel_name(resolution, isa.name)
-    variant = next(variant for variant in operation.variants if variant.name == name)
-    spec = _provenance()[operation.function]
-    names = {**operation.named, **spec["summaries"]}
-    row = operation.rows[resolution.row][1]
-    steps = tuple(
-        (
-            f"{names[symbol]} ({symbol})",
-            str(list(value) if isinstance(value, tuple) else value),
-            spec["values"].get(symbol, ""),
-        )
-        for symbol, value in resolution.values.items()
-        if symbol in names
-    )
-    arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
-    why, rejected = _reasons(operation, resolution, isa, others, arrangements)
-    used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
-    plan = operation.plan(resolution) if isa.fast else None
-    scratch = plan.scratch if plan else None
-    specialized, specialization = _specialize.explained(plan, special)
-    return Explanation(
-        op=operation.name,
-        shape=resolution.shape,
-        dtype=row[operation.output],
-        values={name: resolution.values[symbol] for symbol, name in names.items()},
-        arrangements=arrangements,
-        variant=variant,
-        why=why,
-        rejected=rejected,
-        copies=tuple(
-            f"{info.parameter}: its elements are not {'aligned' if value.flags.c_contiguous else 'contiguous'}"
-            for info, value in zip(operation.inputs, given)
-            if isinstance(value, np.ndarray) and not info.states_shape and not is_ready(value)
-        ),
-        threads=used,
-        scratch_bytes=scratch(min(used, _team.MOST)) if scratch else 0,
-        specialized=specialized,
-        specialization=specialization,
-        steps=steps,
-    )
-
-
-def _reasons(
-    operation: Operation,
-    resolution: Resolution,
-    isa: _isa.Isa,
-    others: Sequence[tuple[str, str]],
-    arrangements: Mapping[str, str],
-) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    why = [f"the inputs are {operation.rows[resolution.row][0]}"]
-    why += [f"{name} is {resolution.words[name]}" for name in operation.layouts]
-    why += [f"{tensor} is arranged as {way}" for tensor, way in arrangements.items()]
-    rejected = []
-    for name, condition in operation.classes:
-        if name == resolution.group_class:
-            why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
-            break
-        values = ", ".join(
-            f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()
-        )
-        rejected.append((name, f"{condition} does not hold ({values})"))
-    why.append(f"{isa.name} is the best instruction set for {operation.rows[resolution.row][0]} that can be used here")
-    rejected += others
-    return tuple(why), tuple(rejected)
 
 
 def infer_shape(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any]) -> tuple[int, ...]:

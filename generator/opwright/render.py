@@ -235,7 +235,8 @@ def _imports(ops: Iterable[Op]) -> list[str]:
     modules = {
         "_build": ["BuildError"],
         "_errors": ["SpecError", "SpecTypeError"],
-        "_operation": ["Explanation", "TensorSpec", "VariantInfo", "build", *SETTINGS],
+        "_explain": ["Explanation"],
+        "_operation": ["TensorSpec", "VariantInfo", "build", *SETTINGS],
     }
     lines = {module: [_import(module, imported)] for module, imported in modules.items()}
     for op in ops:

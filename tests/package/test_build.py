@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import opwright_kernels
 import pytest
-from opwright_kernels import _build, _isa, _operation
+from opwright_kernels import _build, _engine, _isa
 
 PACKAGES = Path(opwright_kernels.__file__).parents[1]
 CDEF = "int32_t twice(int32_t x);\nint32_t thrice(int32_t x);"
@@ -101,7 +101,7 @@ void all_of(const elem *from, const float *numbers, const int32_t *places, elem 
 
 @pytest.mark.parametrize(("label", "isa"), [(label, isa) for isa in _isa.usable(_isa.ISAS) for label in isa.dtypes])
 def test_builtins_of_the_compiler_give_the_bits_of_the_intrinsics(label, isa, tmp_path):
-    engine = _operation._engine(isa, label, "plain.c", ())
+    engine = _engine.unit(isa, label, "plain.c")
     (tmp_path / "lanes.c").write_text(LANES)
     element = "float" if label == "f32" else "uint16_t"
     cdef = (

@@ -1,0 +1,82 @@
+"""What the kernels of an instruction set are compiled from: files, flags, and what a compiler has to know.
+
+In: a row of `ISAS`, a dtype row, and what its kernels solve for. Out: the objects of c/engine that they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from . import _build, _isa
+
+HERE = Path(__file__).parent
+INCLUDE = HERE / "include"
+# -O2 with the vectoriser compiles in a third of the time of -O3 and runs as fast: geomean 1.0 over seven shapes
+# (gcc 12, AMD Zen 5). Without contraction every compiler gives the same bits.
+REFERENCE_FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off")
+FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-ffp-contract=fast")
+# Of the first two either makes a compiler spill accumulators of a tile: predictive commoning gcc (142 instead of 226
+# GFLOP/s), the reduction of addresses in loops clang (119 instead of 213). The last saves 0.2 s a file: intrinsics.h.
+TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr", "-DOPWRIGHT_BUILTINS")
+# What a compiler has to know: vectors as wide as the flags allow, and for a flag of TUNING the instructions of lanes.h,
+# left out without that flag: who knows the vectors has them, and immintrin.h takes 0.2 s to read.
+PROBE = """#include "widths.h"
+#ifdef OPWRIGHT_BUILTINS
+#include "lanes.h"
+#endif
+hvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }
+"""
+# Left out of -O2 for the sake of the first call, where they gain nothing: gcc compiles tiles in 0.8 of the time, and
+# what packs and lists for them in 0.7. One thread, 450 rows of y and x, f32 and bf16: 1.0 times as fast. col2im.c (0.85
+# with the second) and weights.c (0.98 without scheduling) keep all; -O1 without the others cost up to a fifth of bf16.
+QUICKLY = (
+    "-fno-thread-jumps -fno-schedule-insns2 -fno-tree-pre -fno-gcse -fno-tree-vrp -fno-code-hoisting -fno-ipa-cp "
+    "-fno-store-merging -fno-tree-slp-vectorize"
+)
+BRIEFLY = "-O1 -fstrict-aliasing -finline-small-functions -fcaller-saves -fschedule-insns2 -fpeephole2"
+# The files of c/engine with flags of their own, the longest to compile first: what y and x need, what w needs, and what
+# the group class whose kernels have an engine of their own needs instead.
+FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "data": {
+        "tiles.c": (QUICKLY,),
+        "channels.c": (BRIEFLY,),
+        "columns.c": (BRIEFLY,),
+        "col2im.c": (),
+        "product.c": (BRIEFLY,),
+        "solve_data.c": (),
+        "plain.c": (),
+    },
+    "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
+    "depthwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
+}
+DEPTHWISE = "depthwise"
+
+
+def objects(
+    isa: _isa.Isa, label: str, group: str, fixed: str = "", literals: tuple[tuple[str, int], ...] = ()
+) -> tuple[_build.Unit, ...]:
+    """The objects of a row of FILES; the file `fixed` gets `literals`, macros and their values."""
+    return tuple(
+        unit(isa, label, file, tuning, literals if file == fixed else ()) for file, tuning in FILES[group].items()
+    )
+
+
+@cache
+def unit(
+    isa: _isa.Isa, label: str, file: str, tuning: tuple[str, ...] = (), literals: tuple[tuple[str, int], ...] = ()
+) -> _build.Unit:
+    """A file of c/engine, compiled once for all operations of an instruction set and dtype row."""
+    folder = HERE / "c" / "engine"
+    names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
+    values = tuple(f"-D{macro}={value}" for macro, value in literals)
+    return _build.Unit(
+        "_".join(["opwright_engine", file.removesuffix(".c"), *(["fixed"] if literals else []), label, isa.name]),
+        "",
+        (folder / file,),
+        (INCLUDE, folder),
+        (*FLAGS, *isa.flags, *names, *values),
+        (*TUNING, *tuning),
+        probe=PROBE,
+    )
