@@ -87,8 +87,8 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         f"{len(TABLE)} shapes, six operations, {len(DTYPES)} dtypes, {len(LAYOUTS)} layouts, 1 and 2 threads; {part}. "
         "An operation and its twin of the other family are one problem on the same arrays; shapes are dealt out "
         "between the two.",
-        "A ratio is the other's time by ours: above 1 we are faster. Times are medians of rounds in which the "
-        "candidates take turns, each in a process of its own. A round in which "
+        "A ratio is the other's time by ours, the median over rounds: above 1 we are faster. Times are medians of "
+        "rounds in which the candidates take turns, each in a process of its own. A round in which "
         f"a thread waited for a CPU for more than {MISSED:.0%} of the time, because somebody else had it, is repeated. "
         "Plain tensors go in and come out; packing and reordering count. "
         "oneDNN stands with the best of its ways: convolution or deconvolution primitives with reorders to the formats "
@@ -133,7 +133,7 @@ def _machine(found: Results) -> list[str]:
         ]
         parts.append(_table(heads, rows))
     noise = ", ".join(f"{NAMES[name]} {share:.0%}" for name, share in spread(found).items())
-    return [*parts, f"Noise, as the spread of its three to five rounds in the median row: {noise or 'not measured'}."]
+    return [*parts, f"Noise, as the spread of its three to nine rounds in the median row: {noise or 'not measured'}."]
 
 
 def _peak_name(name: str) -> str:

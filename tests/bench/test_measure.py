@@ -177,6 +177,19 @@ def test_rounds_that_do_not_agree_go_on(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (found["seconds"], len(found["rounds"])) == (0.2, measure.ROUNDS)
 
 
+def test_rounds_that_lie_far_apart_go_on_for_longer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measure, "SETTLE", 0)
+    workers = Invented({"a": 0.2})
+    answer, times = workers["onednn", 1].ask, iter([0.2] + [0.2, 0.2, 0.4, 0.4, 0.4] + [0.2] * 4)
+
+    def slow_for_a_while(method: str, *arguments: object, limit: float = 0) -> object:
+        return ([next(times)], 0.0) if method == "time" else answer(method, *arguments, limit=limit)
+
+    monkeypatch.setattr(workers["onednn", 1], "ask", slow_for_a_while)
+    found = record(workers, tmp_path)
+    assert (found["seconds"], len(found["rounds"])) == (0.2, measure.MOST)
+
+
 @pytest.mark.parametrize(("disturbed", "seconds", "calls"), [(2, 0.2, 1 + 2 + 3), (10**6, 0.4, 1 + 3 * 6)])
 def test_a_round_in_which_others_have_the_cpus_is_repeated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, disturbed: int, seconds: float, calls: int

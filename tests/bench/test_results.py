@@ -47,6 +47,15 @@ def test_a_target_has_the_mean_and_the_least_of_its_rows() -> None:
     assert entry.short == []
 
 
+def test_a_ratio_is_that_of_calls_in_the_same_rounds() -> None:
+    entry = record(F32, 0.020, 0.010)
+    entry["candidates"]["ours"]["rounds"] = [0.010, 0.020, 0.020]
+    entry["candidates"]["onednn"]["rounds"] = [0.010, 0.010, 0.020]
+    assert found(entry).ratio(F32, "onednn") == 1
+    entry["candidates"]["onednn"]["rounds"].pop()
+    assert found(entry).ratio(F32, "onednn") == pytest.approx(0.5)
+
+
 def test_a_target_is_missed_by_its_mean_or_by_one_row() -> None:
     slow_mean = target("f32, y and x, NXC", found(record(F32, 0.010, 0.0105)))
     assert slow_mean.met is False
