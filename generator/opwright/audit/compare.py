@@ -17,7 +17,7 @@ from ..model import Attribute, Discrepancy, Op, Tensor
 from ..nest import substitute
 from ..source import Mark, SpecInvalid, suggestion
 from . import facts
-from .identify import identify
+from .identify import identify, spec_facts
 from .page import Page
 
 STATUSES = ("agree", "contradiction", "ruled", "silent", "lost")
@@ -115,17 +115,6 @@ def _missing(field: str, required: bool, page: Page, spec_at: Mark, listed: bool
     return Finding(
         status, field, "", "required" if required else "optional", page.at, spec_at, "the page does not list it"
     )
-
-
-def spec_facts(attribute: Attribute) -> dict[str, str | None]:
-    """What the spec says of an attribute, in the words of facts.attribute_facts."""
-    return {
-        "type": attribute.type,
-        "min": None if attribute.min is None else str(attribute.min),
-        "values": " ".join(allowed.value for allowed in attribute.values or ()) or None,
-        "default": attribute.default,
-        "required": "true" if attribute.required else "false",
-    }
 
 
 def _facts(row: facts.Row, attribute: Attribute) -> Iterator[Finding]:

@@ -30,10 +30,19 @@ MEANS = {
 MAX_ROWS = 100
 
 
+def spec_facts(attribute: Attribute) -> dict[str, str | None]:
+    """What the spec says of an attribute, in the words of facts.attribute_facts."""
+    return {
+        "type": attribute.type,
+        "min": None if attribute.min is None else str(attribute.min),
+        "values": " ".join(allowed.value for allowed in attribute.values or ()) or None,
+        "default": attribute.default,
+        "required": "true" if attribute.required else "false",
+    }
+
+
 def identify(rows: Sequence[facts.Row], op: Op) -> list[Match]:
     """Each row with its attribute, or None for an attribute that the spec does not have."""
-    from .compare import spec_facts
-
     by_name = {str(attribute.name): attribute for attribute in op.attributes}
     named = {id(row): by_name.get(row.name) for row in rows if row.name}
     left = [a for a in op.attributes if all(a is not other for other in named.values())]
