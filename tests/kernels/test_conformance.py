@@ -366,6 +366,40 @@ def test_the_weights_of_many_outputs_give_what_the_rulings_give(layout: str, dty
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_outputs_that_meet_no_tap_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Strides over the kernel: rows and columns of nothing but the bias, in outputs that caches hold and one they do not."""
+    random = rng("gaps", layout, dtype)
+    for number, (batch, big, small, extent, kernel, dilation) in enumerate([
+        (2, 40, 24, (19, 70), (1, 1), (1, 1)), (1, 33, 17, (2, 9, 33), (1, 2, 1), (1, 1, 1)), (1, 20, 30, (1, 300), (1, 1), (1, 1)),
+        (2, 35, 18, (60, 56), (2, 1), (3, 1)), (1, 16, 40, (9, 5), (1, 2), (1, 2)), (1, 64, 20, (31, 41), (2, 3), (2, 2)),
+        (3, 48, 5, (141, 151), (1, 1), (1, 1)), (2, 70, 4, (4, 66, 97), (1, 1, 1), (1, 1, 1)),
+    ]):  # fmt: skip
+        rank = len(extent)
+        strides, begin, end = (random.integers(*ends, rank).tolist() for ends in [(2, 6), (0, 2), (0, 2)])
+        if number == 3:
+            strides = [1, 4]
+        attributes: dict[str, Any] = {"strides": strides, "dilations": list(dilation), "pads_begin": begin, "pads_end": end}
+        attributes |= {"data_format": layout, "weights_format": "OIX"}
+        shape = (batch, big, *extent) if layout == "NCX" else (batch, *extent, big)
+        room = [e + b + a - (k - 1) * d - 1 for e, b, a, k, d in zip(extent, begin, end, kernel, dilation)]
+        grid = [r // stride + 1 for r, stride in zip(room, strides)]
+        src, weights, bias = (
+            random.integers(-2, 3, given).astype(DTYPES[dtype])
+            for given in [(batch, small, *grid) if layout == "NCX" else (batch, *grid, small), (small, big, *kernel), big]
+        )
+        rest = [r % stride for r, stride in zip(room, strides)]
+        if number % 2:
+            src.reshape(-1)[random.integers(src.size)] = [np.inf, np.nan][number // 2 % 2]
+        call = Call("ConvTranspose", (src, weights, bias), attributes | {"output_padding": rest, "weights_format": "IOX"})
+        data = Call("ConvolutionBackwardData", (src, weights), attributes | {"dst_shape": list(shape)})
+        for threads in (1, 3):
+            assert run(call, threads=threads).shape == shape
+            check(call, threads=threads)
+            check(data, threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of less than a vector, which are interleaved in scratch where the layout has them last."""
     random = rng("narrow", layout, dtype)

@@ -74,6 +74,8 @@ typedef struct plan {
     bool in_place;         // weights are read where they are
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles write to the output
+    bool spread;           // some columns or rows of output have no taps, and none in the buffer
+    int64_t met;           // of the phases of columns, those that have their place in the buffer
     bool padded;           // rows have zeros beside them, which tiles multiply
     bool streamed;         // and that past the caches, where it is aligned
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
@@ -88,8 +90,8 @@ typedef struct plan {
     int64_t panel_units;   // of one vector's share of a packed panel
     int64_t panel_sums;    // of a panel that wait for the next chunk
     int64_t chunk, chunks; // of the reduced channels: a step copies one and adds its products before the next
-    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, sums_bytes, panel_bytes, bias_bytes, positions_bytes,
-        weights_bytes;
+    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
+        positions_bytes, spread_bytes, weights_bytes;
 } plan;
 
 INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
@@ -197,6 +199,20 @@ static int64_t copied_bytes(const plan *p) {
     return p->copied ? rounded(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
 }
 
+// The phases before r that have taps.
+static int64_t phases_met(const axis *a, int64_t r, bool backward) {
+    int64_t met = 0;
+    for (int64_t i = 0; i < r; i++)
+        met += phase_of(a, i, backward).taps > 0;
+    return met;
+}
+
+// The columns of `count` that have a place in the buffer, where the first one is of the first phase.
+static int64_t columns_met(const plan *p, int64_t count) {
+    const axis *w = &p->s.axes[2];
+    return p->spread ? count / w->out_step * p->met + phases_met(w, count % w->out_step, p->s.backward) : count;
+}
+
 INLINE int64_t step_outputs(const plan *p) {
     const axis *h = &p->s.axes[1], *w = &p->s.axes[2];
     return p->rows * h->out_step * least(w->out, p->columns * w->out_step);
@@ -245,6 +261,29 @@ static void keep_input(plan *p) {
     *p = kept;
     p->own = p->kept = true;
     p->kept_bytes = bytes;
+}
+
+// A vector of neighbouring outputs that begins with some phase: columns of the buffer, counted from `first`, that of a
+// first phase; -1 for those that are not there.
+typedef struct pattern {
+    ivec lanes;
+    int64_t first;
+} pattern;
+
+// From a channel to the next of a row's columns that have taps.
+INLINE int64_t line_of(const plan *p) {
+    const int64_t columns = columns_met(p, least(p->s.axes[2].out, p->columns * p->s.axes[2].out_step));
+    return ceil_div(columns, LANES) * LANES + LANES;
+}
+
+static void list_patterns(const plan *p, pattern *patterns) {
+    const axis *w = &p->s.axes[2];
+    for (int64_t r = 0; r < w->out_step; r++) {
+        int32_t met = 0;
+        patterns[r].first = phases_met(w, r, p->s.backward);
+        for (int64_t lane = 0; lane < LANES; lane++)
+            patterns[r].lanes[lane] = phase_of(w, (r + lane) % w->out_step, p->s.backward).taps > 0 ? met++ : -1;
+    }
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
@@ -304,22 +343,29 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
     const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
                        (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
-    p->streamed = lines && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
-                  s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0 &&
-                  problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
+    const bool large = problem->N * d->out * h->out * w->out * p->groups * p->lanes >= STREAMED_BYTES / (int64_t)sizeof(elem);
+    p->streamed = lines && large && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
+                  s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0;
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
 
     const bool planes = p->together == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
     p->joined = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
                 w->in < SHORT_ROW && p->divisor == 1;
-    p->held = !p->interleaved && p->apart == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
+    p->met = w->out_step;
+    for (int a = 0; a < 3 && s->out_c != 1 && s->out_x[2] == 1 && p->chunks == 1; a++)
+        p->spread |= phases_met(&s->axes[a], s->axes[a].out_step, backward) < s->axes[a].out_step;
+    if (p->spread)
+        p->met = phases_met(w, w->out_step, backward);
+    p->held = !p->interleaved && !p->spread && p->apart == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
               s->out_x[1] == w->out && w->out % LANES != 0 ? most(1, HELD_COLUMNS / w->out) : 1;
 
     p->rows_bytes = p->kept ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
     const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
-    p->buffer_bytes = p->direct ? 0 : rounded(finished * p->wide * LANES * 4);
+    p->buffer_bytes = p->direct ? 0 : rounded(columns_met(p, finished) * p->wide * LANES * 4);
+    p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
+    p->spread_bytes = p->spread ? rounded(w->out_step * (int64_t)sizeof(pattern)) : 0;
     p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
     p->panel_sums = p->chunks > 1 ? step_outputs(p) * p->wide * LANES : 0;
     p->sums_bytes = rounded(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
@@ -327,13 +373,14 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
+    p->streamed |= p->spread && p->together == 1 && large;
 }
 
 // From one of a tile's pixels to the next, in bytes.
 INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * pixel_bytes(p); }
 
 static int64_t worker_bytes(const plan *p) {
-    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->sums_bytes + p->panel_bytes;
+    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->line_bytes + p->sums_bytes + p->panel_bytes;
 }
 
 typedef struct call {
@@ -343,6 +390,7 @@ typedef struct call {
     unit *packed, *kept;
     float *biases;
     int64_t *positions;
+    pattern *patterns;
     char *workers;
     bool finite; // all weights are known to be
     bool streamed;
@@ -669,7 +717,7 @@ typedef struct block {
     int64_t first_channel, last_channel; // reduced, in units: the chunk
     int64_t first_panel;   // of the task
     run *runs;
-    float *buffer, *sums;
+    float *buffer, *line, *sums;
     unit *rows;
 } block;
 
@@ -899,7 +947,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
         return;
     o.runs = b->runs;
     o.scalar_row = scalar_row(p);
-    o.out_row = w->out_step * pixel_out;
+    o.out_row = p->met * pixel_out;
     if (before)
         o.bias = before, o.bias_row = w->out_step * width * LANES;
     const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1,
@@ -990,6 +1038,88 @@ static void finish_interleaved(const block *b, elem *out, int64_t columns, int64
         }
 }
 
+// Whether a row of output has any taps.
+static bool row_met(const block *b, int64_t row) {
+    const solve *s = &b->c->p.s;
+    const axis *h = &s->axes[1];
+    const phase rows = phase_of(h, row % h->out_step, s->backward);
+    int64_t first, last;
+    reach(h, &rows, row / h->out_step, &first, &last);
+    return first < last && b->depth_first < b->depth_last;
+}
+
+INLINE vec either(uvec which, vec a, vec b) {
+    uvec x, y;
+    memcpy(&x, &a, sizeof x), memcpy(&y, &b, sizeof y);
+    x = (x & which) | (y & ~which);
+    memcpy(&a, &x, sizeof a);
+    return a;
+}
+
+// Of neighbouring outputs of one channel those of [x, end): the first `columns` from the columns with taps, `alone` where
+// there are none, and behind.
+INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, elem *to, int64_t x, int64_t end,
+                        bool streamed) {
+    const int64_t step = c->p.s.axes[2].out_step, met = c->p.met;
+    ivec lane;
+    for (int i = 0; i < LANES; i++)
+        lane[i] = i;
+    int64_t r = x;
+    if (x < columns)
+        r = x % step, from += x / step * met;
+    for (; x < least(end, columns); x += LANES) {
+        const pattern *pick = &c->patterns[r];
+        const ivec there = (pick->lanes >= 0) & (lane < (int32_t)least(columns - x, LANES));
+        const vec v = either((uvec)there, vec_pick(vec_load(from + pick->first), pick->lanes & (LANES - 1)), alone);
+        if (end - x < LANES)
+            elem_store_part(to + x, v, end - x);
+        else if (streamed)
+            elem_stream(to + x, v);
+        else
+            elem_store(to + x, v);
+        for (r += LANES; r >= step; r -= step)
+            from += met;
+    }
+    for (; x + LANES <= end; x += LANES)
+        streamed ? elem_stream(to + x, alone) : elem_store(to + x, alone);
+    if (x < end)
+        elem_store_part(to + x, alone, end - x);
+}
+
+// All `total` of them. Only whole lines go past the caches.
+static void spread_line(const call *c, const float *from, int64_t columns, int64_t total, vec alone, elem *to) {
+    enum { LINE = 64 / sizeof(elem) };
+    const int64_t head = c->streamed ? least(total, -(int64_t)((uintptr_t)to / sizeof(elem)) & (LINE - 1)) : 0;
+    const int64_t past = c->streamed ? head + (total - head) / LINE * LINE : 0;
+    spread_part(c, from, columns, alone, to, 0, head, false);
+    spread_part(c, from, columns, alone, to, head, past, true);
+    spread_part(c, from, columns, alone, to, past, total, false);
+}
+
+// `met` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias between, and
+// `empty` rows of bias behind.
+static void finish_spread(const block *b, elem *out, int64_t columns, int64_t lanes, int64_t width, const float *bias,
+                          int64_t met, int64_t empty) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const int64_t pitch = width * LANES, line = line_of(p), compact = columns_met(p, columns);
+    const int64_t joined = s->out_x[1] == columns ? met + empty : 1; // rows
+    for (int64_t l = 0; l < lanes; l += LANES) {
+        for (int64_t x = 0; met > 0 && x < compact; x += LANES) {
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                v[i] = i < compact - x ? vec_load(b->buffer + (x + i) * pitch + l) : (vec){0};
+            vec_transpose(v);
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                vec_store(b->line + i * line + x, v[i]);
+        }
+        for (int64_t i = 0; i < least(LANES, lanes - l); i++)
+            for (int64_t row = 0; row < met + empty; row += joined)
+                spread_line(b->c, b->line + i * line, row < met ? columns : 0, joined * columns, vec_splat(bias[l + i]),
+                            out + (l + i) * s->out_c + row * s->out_x[1]);
+    }
+}
+
 static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const call *c = b->c;
     const plan *p = &c->p;
@@ -1010,23 +1140,37 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const bool begun = b->first_channel > 0, done = b->last_channel == p->channels;
     int64_t held = 0; // rows in the buffer
     float *sums = b->sums + (panel - b->first_panel) * p->panel_sums - column_first * width * LANES;
+    int64_t spread = 0; // the first row that is not in the output yet
     for (int64_t q = first_q; q < end; q += p->apart)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++, sums += pitch) {
+            const int64_t row = q * h->out_step + r;
+            if (p->spread && row < spread)
+                continue;
             const phase rows = phase_of(h, r, s->backward);
-            elem *out = image + (q * h->out_step + r) * s->out_x[1];
+            elem *out = image + row * s->out_x[1];
+            const bool met = !p->spread || row_met(b, row);
             // What is finished later stands in the buffer from its first column on.
             const int64_t before = p->interleaved ? q : held;
             void *to = !done       ? sums
                        : p->direct ? (void *)out
-                                   : b->buffer + before * pitch - column_first * width * LANES;
+                                   : b->buffer + before * pitch - b->column0 * p->met * width * LANES;
             const int64_t pixel_out = p->direct && done ? s->out_x[2] : width * LANES;
-            o.elements = p->direct && done, o.streamed = b->c->streamed && done;
-            for (int64_t pw = 0; pw < w->out_step; pw++) {
+            o.elements = p->direct && done, o.streamed = b->c->streamed && p->direct && done;
+            for (int64_t pw = 0, place = 0; pw < w->out_step && met; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
-                row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out,
+                if (p->spread && columns.taps == 0)
+                    continue;
+                row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, place++ * pixel_out), pixel_out,
                              begun ? sums + pw * width * LANES : NULL);
             }
-            if (!done || p->direct || p->interleaved || (++held < p->held && q * h->out_step + r < last))
+            if (p->spread) {
+                for (spread = row + 1; p->apart == 1 && spread <= last && !row_met(b, spread);)
+                    spread++;
+                finish_spread(b, out + column_first, column_last - column_first, lanes, width, o.bias, met,
+                              spread - row - met);
+                continue;
+            }
+            if (!done || p->direct || p->interleaved || (++held < p->held && row < last))
                 continue;
             finish_row(b, out - (held - 1) * s->out_x[1] + column_first * s->out_x[2],
                        held * (column_last - column_first), lanes, width);
@@ -1043,7 +1187,8 @@ static block block_of(const call *c, int64_t worker) {
     b.rows = (unit *)(void *)mine;
     b.runs = (run *)(void *)(mine + p->rows_bytes);
     b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
-    b.sums = (float *)(void *)((char *)b.buffer + p->buffer_bytes);
+    b.line = (float *)(void *)((char *)b.buffer + p->buffer_bytes);
+    b.sums = (float *)(void *)((char *)b.line + p->line_bytes);
     return b;
 }
 
@@ -1153,7 +1298,7 @@ int64_t over_channels_scratch(const opwright_problem *problem, bool backward, in
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward, workers);
-    return p.bias_bytes + p.positions_bytes + p.weights_bytes + p.kept_bytes + most(1, workers) * worker_bytes(&p);
+    return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.kept_bytes + most(1, workers) * worker_bytes(&p);
 }
 
 bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
@@ -1172,12 +1317,15 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     const plan *p = &c.p;
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
-    c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
+    c.patterns = (pattern *)(void *)((char *)c.positions + p->positions_bytes);
+    c.packed = (unit *)(void *)((char *)c.patterns + p->spread_bytes);
     c.kept = (unit *)(void *)((char *)c.packed + p->weights_bytes);
     c.workers = (char *)c.kept + p->kept_bytes;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
+    if (p->spread)
+        list_patterns(p, c.patterns);
     const int64_t padded = group_width(p) * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
@@ -1192,7 +1340,7 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
         return;
     }
     opwright_run(team, pack_task, &c, p->groups * p->panels);
-    if (c.streamed && p->padded) {
+    if (c.streamed && p->direct && p->padded) {
         c.finite = all_finite(c.packed, p->weights_bytes / (int64_t)sizeof *c.packed);
         c.streamed = c.finite;
     }
