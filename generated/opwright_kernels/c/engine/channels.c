@@ -475,6 +475,10 @@ static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64
         int64_t at = 0;
         unit *line = to + c / UNIT_CHANNELS;
         for (int64_t x = 0; x < pixels; x += LANES) {
+            // The next channels' lines, a plane apart.
+            for (int64_t i = 0; i < LANES * UNIT_CHANNELS && x % (64 / (int64_t)sizeof(elem)) == 0; i++)
+                __builtin_prefetch((const void *)((uintptr_t)(from + x) +
+                                                  (uintptr_t)((LANES * UNIT_CHANNELS + i) * s->in_c) * sizeof(elem)), 0, 2);
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 v[i] = i < channels ? unit_line(from + i * UNIT_CHANNELS * s->in_c + x, s->in_c,
