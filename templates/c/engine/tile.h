@@ -86,15 +86,22 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
 #define SCALAR_ROW(o) (o)->scalar_row
 #endif
 
+// The lines that a tile is going to store to, `NB` vectors of `MR` rows.
+INLINE void prefetch_rows(const operands *o, int MR, int NB) {
+    const int64_t size = o->elements ? (int64_t)sizeof(elem) : 4, row = o->out_row * size, bytes = NB * LANES * size;
+    const char *out = o->out;
+    for (int m = 0; m < MR; m++, out += row)
+        for (int64_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(out + at, 1);
+}
+
 #define TILE(MR, NB)                                                                                                   \
     static void tile_##MR##x##NB(const operands *o) {                                                                  \
         const int64_t row = SCALAR_ROW(o), step = o->step, out_row = o->out_row;                                       \
         vec sum[MR][NB];                                                                                               \
-        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
-            if (!o->streamed)                                                                                          \
-                __builtin_prefetch(out_at(o, o->out, m * out_row + b * LANES), 1);                                     \
-            sum[m][b] = (vec){0};                                                                                      \
-        }                                                                                                              \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (vec){0};                  \
+        if (!o->streamed)                                                                                              \
+            prefetch_rows(o, MR, NB);                                                                                  \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
             const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
             _Pragma("GCC unroll 4") for (const unit *end = s + r->length; s != end; s++, v += step) {                  \
@@ -112,18 +119,21 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
                 UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) PIN(sum[m][b]);                \
             }                                                                                                          \
         }                                                                                                              \
-        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
-            sum[m][b] += vec_load(o->bias + m * o->bias_row + b * o->bias_vector);                                     \
-        }                                                                                                              \
+        const float *const bias = o->bias;                                                                             \
+        const int64_t bias_row = o->bias_row, bias_vector = o->bias_vector;                                            \
+        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                        \
+            sum[m][b] += vec_load(bias + m * bias_row + b * bias_vector);                                              \
+        elem *const out = o->out;                                                                                      \
+        float *const floats = o->out;                                                                                  \
         if (o->streamed)                                                                                               \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                elem_stream((elem *)o->out + m * out_row + b * LANES, sum[m][b]);                                      \
+                elem_stream(out + m * out_row + b * LANES, sum[m][b]);                                                 \
         else if (sizeof(elem) != sizeof(float) && o->elements)                                                         \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                elem_store((elem *)o->out + m * out_row + b * LANES, sum[m][b]);                                       \
+                elem_store(out + m * out_row + b * LANES, sum[m][b]);                                                  \
         else                                                                                                           \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                vec_store((float *)o->out + m * out_row + b * LANES, sum[m][b]);                                       \
+                vec_store(floats + m * out_row + b * LANES, sum[m][b]);                                                \
     }
 
 // The same with vectors in the place of scalars, for groups that share a vector: neighbours in a run lie LANES apart.
