@@ -325,6 +325,33 @@ def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(la
 
 
 @every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+@pytest.mark.parametrize(("big", "small"), [(1, 2), (1, 8), (2, 1), (3, 2), (4, 4), (5, 7), (7, 5), (6, 3), (8, 8), (9, 5)])
+def test_the_weights_of_small_groups_give_what_the_rulings_give(big: int, small: int, layout: str, dtype: str) -> None:
+    """Groups that share a vector of lanes, of which the last may have fewer; with an Inf beside the padding."""
+    random = rng("groups", big, small, layout, dtype)
+    for taps in (1, 2, 3, 4, 7):
+        groups, kernel = int(random.integers(2, 12)), np.array([random.integers(1, 4), taps])
+        stride, dilation, begin, end = random.integers([[1], [1], [0], [0]], [[4], [3], [3], [3]], (4, 2))
+        extent = stride * random.integers(1, 12, 2) + (kernel - 1) * dilation
+        names = {"strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation}
+        attributes: dict[str, Any] = {name: value.tolist() for name, value in names.items()}
+        attributes |= {"groups": groups, "data_format": layout, "weights_format": str(random.choice(["OIX", "XIO"]))}
+        shape = (2, groups * big, *extent) if layout == "NCX" else (2, *extent, groups * big)
+        src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
+        last = attributes["weights_format"] == "XIO"
+        weights_shape = (*kernel, big, groups * small) if last else (groups * small, big, *kernel)
+        weights = random.integers(-2, 3, weights_shape).astype(DTYPES[dtype])
+        dst = random.integers(-2, 3, run(Call("Convolution", (src, weights), attributes)).shape).astype(DTYPES[dtype])
+        shapes = {"weights_shape": [int(size) for size in weights_shape]}
+        gradient = Call("ConvolutionBackwardWeights", (src, dst), attributes | shapes)
+        check(gradient)
+        for array in (src, dst):
+            array.reshape(-1)[random.integers(array.size)] = np.inf
+            check(gradient)
+
+
+@every_dtype
 @pytest.mark.parametrize(("kernel", "small"), [(3, 96), (5, 80), (10, 96), (16, 160)])
 def test_the_weights_of_one_channel_and_many_give_what_the_rulings_give(kernel: int, small: int, dtype: str) -> None:
     """Without padding, and with channels last, whose gradient is used where it is."""

@@ -19,7 +19,7 @@
 // there is one tap, straight from the tensor; else rows are widened first.
 //
 // Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
-// vector of lanes: big's channels are spread over its lanes, and rows hold vectors.
+// vector of lanes: in place of a broadcast word, each lane gets that of its own group, all picked out of one vector.
 //
 // A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
 // are walked one by one where their input exists.
@@ -67,7 +67,6 @@ typedef struct plan {
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
     int64_t merged, groups, each;  // groups in a vector of lanes, all groups, and small's channels of one
-    int64_t wide;                  // floats of a channel in the rows: LANES where groups are merged, else 1
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
     bool lines;                    // phases are copied from whole lines
@@ -81,7 +80,8 @@ typedef struct run {
     int64_t panel, row, count;
 } run;
 
-INLINE int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+// Rows divide by strides and phases, which are 1 as a rule: a division takes as long as 20 additions.
+INLINE int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a / b : -((b - 1 - a) / b); }
 INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
@@ -151,10 +151,10 @@ static bool unpadded(const opwright_problem *p) {
            (p->small[2] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] - p->pad[2] < p->big[2];
 }
 
-// Whether small groups share a vector of lanes. Each lane then meets its own group's channel of big, so that rows hold
-// vectors in place of scalars. The last vector may hold fewer groups.
-static bool merges(const opwright_problem *p) {
-    return p->G > 1 && 2 * p->A <= LANES && p->B <= p->A;
+// How many small groups share a vector of lanes. Their channels of big are one vector too, out of which each lane picks
+// its own group's. The last vector may hold fewer groups.
+static int64_t groups_together(const opwright_problem *p) {
+    return most(1, least(p->G, LANES / most(p->A, p->B)));
 }
 
 // The panel of one group of vectors, and behind it the lanes in which an Inf or NaN was met.
@@ -163,7 +163,7 @@ INLINE int64_t panel_floats(const plan *l) { return (l->pixels * l->together + 1
 // How many outputs' operands a block has room for. (Rows that a stride adds are not counted, as columns are: with them,
 // 14.0 instead of 13.3 ms, a 16x16 kernel of stride 16, bf16.)
 static int64_t block_room(const plan *l) {
-    return most(1, BLOCK / (l->a_part * LANES + l->b_part * l->wide * l->jump));
+    return most(1, BLOCK / (l->a_part * LANES + l->b_part * l->merged * l->jump));
 }
 
 static int64_t parts_of(const plan *l) {
@@ -202,12 +202,9 @@ static void split_parts(plan *l, int64_t workers, int64_t pixels) {
 }
 
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.merged = 1, .groups = problem->G, .each = problem->A, .wide = 1};
+    plan l = {.merged = groups_together(problem), .groups = problem->G, .each = problem->A};
     l.p = turned(folded(trimmed(*problem, &l.first_small)));
-    if (merges(problem)) {
-        l.merged = least(LANES / problem->A, problem->G), l.wide = LANES;
-        l.p.G = ceil_div(problem->G, l.merged), l.p.A *= l.merged;
-    }
+    l.p.G = ceil_div(problem->G, l.merged), l.p.A *= l.merged;
     const opwright_problem *p = &l.p;
     const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
     for (int i = 0; i < 3; i++) {
@@ -283,14 +280,15 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
 
     l.tiles = p->G * l.a_parts * l.b_parts;
     l.dw = taps * l.b_part * l.a_part * LANES;
-    l.floats[0] = round_up(l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.wide, 16);
+    l.floats[0] = l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.merged;
+    l.floats[0] = round_up(l.floats[0] + (l.merged > 1 ? LANES : 0), 16);
     if (!l.stays)
         l.floats[1] = round_up(ceil_div(l.a_part, l.together) * panel_floats(&l), 16);
     if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
     l.lines = (l.phases > 1 || l.jump != l.step[2]) && p->big_c != 1;
-    if (l.lines || l.merged > 1) {
+    if (l.lines) {
         const int64_t reach =
             least(p->big[2], (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
         const int64_t in = reach * least(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.together * LANES;
@@ -461,6 +459,27 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
             look(seen, v, way);
             vec_store_part(to + i, v, all - i);
         }
+    } else if (c == 1 && fill <= LANES) {
+        // A vector of what a look finds would go to memory and back for each pixel above: 20 cycles.
+        const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
+        if (channels == LANES)
+            for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
+                const vec v = load_words(from, 1, LANES, way);
+                __builtin_prefetch(from + ahead, 0, 2);
+                if (way.pairs)
+                    __builtin_prefetch(from + way.other + ahead, 0, 2);
+                look(seen, v, way);
+                vec_store(to, v);
+            }
+        else
+            for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
+                const vec v = load_words(from, 1, channels, way);
+                __builtin_prefetch(from + ahead, 0, 2);
+                if (way.pairs)
+                    __builtin_prefetch(from + way.other + ahead, 0, 2);
+                look(seen, v, way);
+                vec_store_part(to, v, fill);
+            }
     } else if (c == 1) {
         // Two strips on, both pixels of a pair, to L2: half a strip on, one of them, took 7.2 instead of 5.7 ms, 1x1 56x56
         // 64 -> 256, bf16.
@@ -620,13 +639,13 @@ static void locate(place *o, int64_t block) {
 
 // Where row h of a block is: those that one tap meets are neighbours, so that their runs are one where rows are full.
 INLINE int64_t row_place(const plan *l, int64_t h) {
-    return h % l->step[1] * (l->height / l->step[1]) + h / l->step[1];
+    return l->step[1] == 1 ? h : h % l->step[1] * (l->height / l->step[1]) + h / l->step[1];
 }
 
 // The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
 INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
     const opwright_problem *p = &o->l->p;
-    const int64_t outputs = ceil_div(o->size[3] - r, o->l->phases), unit = o->l->pace;
+    const int64_t outputs = up_div(o->size[3] - r, o->l->phases), unit = o->l->pace;
     const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
     *positions = (outputs - 1) * o->l->step[2] + o->l->reach;
     *first = least(*positions, most(0, up_div(-begin, unit)));
@@ -668,9 +687,9 @@ static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
 
 #if OPWRIGHT_PAIRS
 // The same straight from the tensor: words [0, count) of the positions from `at` on, of which [first, end) exist, `x`
-// apart; without `second` the second halves are 0.
+// apart; without `second` the second halves are 0. A position has `width` words, of which `channels` are there.
 static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t x, int64_t at, int64_t count,
-                           int64_t first, int64_t end, bool second, int64_t channels) {
+                           int64_t first, int64_t end, bool second, int64_t channels, int64_t width) {
     const opwright_problem *p = &o->l->p;
     const int64_t apart = o->l->jump;
     vec seen = {0};
@@ -684,25 +703,13 @@ static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t 
         const words way = {.other = low && high ? apart * x : 0,
                            .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
         if (low || high)
-            pack_pairs(to + i * channels, channels, from + (low ? q : q + apart) * x, p->big_c, x, next - i, channels,
-                       channels, way, &seen);
+            pack_pairs(to + i * width, width, from + (low ? q : q + apart) * x, p->big_c, x, next - i, channels, width,
+                       way, &seen);
         else
-            clear(to + i * channels, (next - i) * channels);
+            clear(to + i * width, (next - i) * width);
     }
 }
 #endif
-
-// count positions of merged groups' channels, `apart`: to[position][channel][lane].
-static void spread(const plan *l, float *to, const float *from, int64_t apart, int64_t count) {
-    const int64_t channels = l->p.B;
-    for (int64_t b = 0; b < channels; b++) {
-        ivec lanes;
-        for (int lane = 0; lane < LANES; lane++)
-            lanes[lane] = (int32_t)(least(lane / l->each, l->merged - 1) * channels + b);
-        for (int64_t i = 0; i < count; i++)
-            vec_store(to + (i * channels + b) * LANES, vec_pick(vec_load(from + i * apart), lanes));
-    }
-}
 
 // Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
 // phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours. Rows and
@@ -718,10 +725,9 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
     const int64_t beyond = least(
         p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
-    const bool lined = l->lines || l->merged > 1;
     vec seen = {0};
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
-        const int64_t channels = least(CHANNELS, o->b1 - b), width = channels * l->wide;
+        const int64_t each = least(CHANNELS, o->b1 - b), channels = each * o->merged, width = each * l->merged;
         for (int64_t n = 0; n < o->size[0]; n++)
             for (int64_t d = d0; d < deep; d++) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
@@ -737,31 +743,32 @@ static void pack_rows(const place *o, float *rows) {
                         continue;
                     const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
                                        ih * p->big_x[1];
-                    if (lined && low < beyond)
-                        pack(o->line, channels * l->merged, from + low * p->big_x[2], p->big_c, p->big_x[2],
-                             beyond - low, channels * o->merged, channels * l->merged, &seen);
+                    if (l->lines && low < beyond)
+                        pack(o->line, width, from + low * p->big_x[2], p->big_c, p->big_x[2], beyond - low, channels,
+                             width, &seen);
                     for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                         const int64_t at_row = (n * l->depth + d - d0) * l->height + row_place(l, h - h0);
                         const int64_t place = at_row * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * width;
-                        const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                        const int64_t outputs = up_div(o->size[3] - r, l->phases);
                         const int64_t origin = (o->at[3] + r) * p->stride[2] - p->pad[2];
                         int64_t first, end, positions;
                         row_inside(o, r, &first, &end, &positions);
                         const elem *at = from + origin * p->big_x[2];
-                        const int64_t x = l->pace * p->big_x[2], line_x = l->pace * channels * l->merged;
-                        const float *line = o->line + (origin - low) * channels * l->merged;
+                        const int64_t x = l->pace * p->big_x[2], line_x = l->pace * width;
+                        const float *line = o->line + (origin - low) * width;
                         if (o->pairs && l->tight) {
                             pack_words(to, width, at, p->big_c, x * l->step[2], outputs, width, width, true, &seen);
                             continue;
                         }
 #if OPWRIGHT_PAIRS
-                        if (o->pairs && p->big_c == 1 && !lined && l->jump == l->step[2]) {
+                        if (o->pairs && p->big_c == 1 && !l->lines && l->jump == l->step[2]) {
                             const int64_t last = (outputs - 1) * l->jump;
-                            pack_row_pairs(o, to, at, x, 0, last + l->reach - l->jump, first, end, true, width);
+                            pack_row_pairs(o, to, at, x, 0, last + l->reach - l->jump, first, end, true, channels,
+                                           width);
                             if (outputs % 2)
                                 pack_row_pairs(o, to + (l->positions - l->reach) * width, at, x, last, l->reach, first,
-                                               end, false, width);
+                                               end, false, channels, width);
                             continue;
                         }
 #endif
@@ -774,13 +781,10 @@ static void pack_rows(const place *o, float *rows) {
                             const int64_t to_q = most(from_q, least(q + all, end));
                             clear(out, (from_q - q) * width);
                             out += (from_q - q) * width;
-                            if (from_q < to_q && l->merged > 1)
-                                spread(l, out, line + from_q * line_x, line_x, to_q - from_q);
-                            else if (from_q < to_q && l->lines)
-                                gather(out, line + from_q * line_x, line_x, to_q - from_q, channels);
+                            if (from_q < to_q && l->lines)
+                                gather(out, line + from_q * line_x, line_x, to_q - from_q, width);
                             else if (from_q < to_q)
-                                pack(out, channels, at + from_q * x, p->big_c, x, to_q - from_q, channels, channels,
-                                     &seen);
+                                pack(out, width, at + from_q * x, p->big_c, x, to_q - from_q, channels, width, &seen);
                             clear(out + (to_q - from_q) * width, (q + all - to_q) * width);
                         }
                         if (o->pairs)
@@ -827,7 +831,7 @@ static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
                     const elem *next = o->small + (o->at[0] + n) * p->small_n + (o->at[1] + d) * p->small_x[0] +
                                        (o->at[2] + h) * p->small_x[1] + (o->at[3] + r) * p->small_x[2];
-                    const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    const int64_t outputs = up_div(o->size[3] - r, l->phases);
                     // Rows that follow each other in memory are one.
                     const bool goes_on = count && l->phases == 1 && at == to + panel_pixels(o, count) &&
                                          (!o->pairs || count % 2 == 0) && next == from + count * p->small_x[2];
@@ -868,6 +872,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
     const int64_t each = o->pairs ? 2 : 1;
     const int64_t panel_step = l->stays ? l->phases * p->small_x[2] : 1;
     const int64_t row_step = o->pairs && l->tight ? 1 : each * l->jump;
+    const int64_t d0 = kd * (p->dilation[0] / l->unit[0]) - first_inside(o, 0);
+    const int64_t h0 = kh * (p->dilation[1] / l->unit[1]) - first_inside(o, 1);
     int64_t count = 0, pixels = 0;
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t od = 0; od < o->size[1]; od++)
@@ -875,10 +881,9 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t id = (o->at[1] + od) * p->stride[0] + kd * p->dilation[0] - p->pad[0];
                 const int64_t ih = (o->at[2] + oh) * p->stride[1] + kh * p->dilation[1] - p->pad[1];
                 const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
-                const int64_t d = od * l->step[0] + kd * (p->dilation[0] / l->unit[0]) - first_inside(o, 0);
-                const int64_t h = oh * l->step[1] + kh * (p->dilation[1] / l->unit[1]) - first_inside(o, 1);
+                const int64_t d = od * l->step[0] + d0, h = oh * l->step[1] + h0;
                 for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
-                    const int64_t outputs = ceil_div(o->size[3] - r, l->phases);
+                    const int64_t outputs = up_div(o->size[3] - r, l->phases);
                     const int64_t line = (n * l->depth + d) * l->height + (inside ? row_place(l, h) : 0);
                     const int64_t row = (line * l->phases + r) * l->positions;
                     const int64_t panel = l->stays ? (o->at[0] + n) * p->small_n +
@@ -916,6 +921,8 @@ typedef struct operands {
     float *dw;
     int64_t pitch;
     bool first;
+    ivec lanes;                     // merged groups: of a position's words, which each lane meets first
+    int64_t channels;               // and how many of big one has
 } operands;
 
 // Panel and rows hold words: floats, or pairs of bf16. FETCH: whether a panel's later pixels are fetched ahead.
@@ -948,28 +955,35 @@ typedef struct operands {
             vec_store(to, t->first ? sum[m][v] : vec_load(to) + sum[m][v]);                                            \
         }                                                                                                              \
     }
-// The same for merged groups: rows of vectors.
-#define MERGED_TILE(NAME, WORDS, ADD, MR)                                                                              \
-    static void NAME##_##MR(const operands *t) {                                                                       \
-        vec sum[MR];                                                                                                   \
-        UNROLL for (int m = 0; m < MR; m++) sum[m] = (vec){0};                                                         \
+// The same for merged groups: taps x channels, a row's words of all groups being a vector. The loads of a tap's vectors
+// beyond its own words stay within the scratch.
+#define MERGED_TILE(NAME, WORDS, ADD, TAPS, MB)                                                                        \
+    static void NAME##_##TAPS##x##MB(const operands *t) {                                                              \
+        vec sum[TAPS][MB];                                                                                             \
+        ivec lanes[MB];                                                                                                \
+        UNROLL for (int m = 0; m < MB; m++) lanes[m] = t->lanes + m;                                                   \
+        UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) sum[k][m] = (vec){0};                \
         for (int64_t i = 0; i < t->count; i++) {                                                                       \
             const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
             const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
             for (int64_t left = t->runs[i].count; left; left--) {                                                      \
                 WORDS a, b;                                                                                            \
                 memcpy(&b, panel, sizeof b);                                                                           \
-                UNROLL for (int m = 0; m < MR; m++) {                                                                  \
-                    memcpy(&a, row + m * LANES, sizeof a);                                                             \
-                    sum[m] = ADD(sum[m], a, b);                                                                        \
+                UNROLL for (int k = 0; k < TAPS; k++) {                                                                \
+                    const vec all = vec_load(row + k * t->row_scale);                                                  \
+                    UNROLL for (int m = 0; m < MB; m++) {                                                              \
+                        const vec picked = vec_pick(all, lanes[m]);                                                    \
+                        memcpy(&a, &picked, sizeof a);                                                                 \
+                        sum[k][m] = ADD(sum[k][m], a, b);                                                              \
+                    }                                                                                                  \
                 }                                                                                                      \
-                UNROLL for (int m = 0; m < MR; m++) PIN(sum[m]);                                                       \
+                UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) PIN(sum[k][m]);              \
                 panel += t->panel_step, row += t->row_step;                                                            \
             }                                                                                                          \
         }                                                                                                              \
-        UNROLL for (int m = 0; m < MR; m++) {                                                                          \
-            float *to = t->dw + m * t->pitch;                                                                          \
-            vec_store(to, t->first ? sum[m] : vec_load(to) + sum[m]);                                                  \
+        UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) {                                    \
+            float *to = t->dw + (k * t->channels + m) * t->pitch;                                                      \
+            vec_store(to, t->first ? sum[k][m] : vec_load(to) + sum[k][m]);                                            \
         }                                                                                                              \
     }
 typedef void tile(const operands *);
@@ -998,27 +1012,53 @@ FAR_TILES(FAR_TILE)
 static tile *const far_tiles[MOST_VECTORS + 1][MOST_ROWS + 1] = {FAR_TILES(FAR_ENTRY)};
 #endif
 
-#define MERGED_FLOATS(MR) MERGED_TILE(merged_floats, vec, ADD_FLOATS, MR)
-#define MERGED_FLOATS_ENTRY(MR) [MR] = merged_floats_##MR,
+#define MERGED_FLOATS(TAPS, MB) MERGED_TILE(merged_floats, vec, ADD_FLOATS, TAPS, MB)
+#define MERGED_FLOATS_ENTRY(TAPS, MB) [TAPS][MB] = merged_floats_##TAPS##x##MB,
 MERGED_TILES(MERGED_FLOATS)
 #if OPWRIGHT_PAIRS
-#define MERGED_PAIRS(MR) MERGED_TILE(merged_pairs, uvec, dot_pairs, MR)
-#define MERGED_PAIRS_ENTRY(MR) [MR] = merged_pairs_##MR,
+#define MERGED_PAIRS(TAPS, MB) MERGED_TILE(merged_pairs, uvec, dot_pairs, TAPS, MB)
+#define MERGED_PAIRS_ENTRY(TAPS, MB) [TAPS][MB] = merged_pairs_##TAPS##x##MB,
 MERGED_TILES(MERGED_PAIRS)
-static tile *const merged_tiles[2][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
-                                                       {MERGED_TILES(MERGED_PAIRS_ENTRY)}};
+static tile *const merged_tiles[2][MOST_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
+                                                                          {MERGED_TILES(MERGED_PAIRS_ENTRY)}};
 #else
-static tile *const merged_tiles[1][MOST_MERGED + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
+static tile *const merged_tiles[1][MOST_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
 #endif
 
 // Rows of the next tile: as even as there are tiles for. One row alone takes as long as eight.
 INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
-    int64_t rows = ceil_div(left, ceil_div(left, most_));
-    if (!table[rows])
-        rows = ceil_div(rows, 2);
+    const int64_t parts = ceil_div(left, most_);
+    int64_t rows = ceil_div(left, parts);
+    if (table[rows])
+        return rows;
+    for (int64_t some = ceil_div(left, most(parts, 2)); some <= most_ && some < left; some++)
+        if (table[some] && (parts > 2 || table[left - some]))
+            return some;
+    rows = ceil_div(rows, 2);
     while (!table[rows])
         rows--;
     return rows;
+}
+
+// The taps and channels of a row of merged groups, of which t tells where they begin.
+static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], int64_t taps, operands t) {
+    for (int lane = 0; lane < LANES; lane++)
+        t.lanes[lane] = (int32_t)(least(lane / l->each, l->merged - 1) * t.channels);
+    const ivec lanes = t.lanes;
+    float *const dw = t.dw;
+    // As even as may be; of many channels, half as many.
+    const int64_t parts = table[least(taps, 3)][t.channels] ? 1 : 2, each = ceil_div(t.channels, parts);
+    for (int64_t k = 0, now; k < taps; k += now, t.row += now * t.row_scale) {
+        now = least(taps - k, MOST_MERGED_TAPS);
+        now = ceil_div(taps - k, ceil_div(taps - k, now));
+        while (!table[now][each])
+            now--;
+        for (int64_t b = 0, some; b < t.channels; b += some) {
+            some = least(each, t.channels - b);
+            t.lanes = lanes + (int32_t)b, t.dw = dw + (k * t.channels + b) * t.pitch;
+            table[now][some](&t);
+        }
+    }
 }
 
 // dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
@@ -1029,8 +1069,8 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
     const int64_t groups = special || l->straight || l->hop > 1 ? p->taps[2] : 1; // taps walked one by one
-    tile *const *table = l->merged > 1 ? merged_tiles[o->pairs] : tiles[o->pairs][vectors];
-    const int64_t most_now = l->merged > 1 ? MOST_MERGED : most_rows[vectors];
+    tile *const *table = tiles[o->pairs][vectors];
+    const int64_t most_now = most_rows[vectors];
     int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
@@ -1043,10 +1083,10 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                     const int64_t channels = least(CHANNELS, all - b);
                     const int64_t together = groups == 1 ? p->taps[2] * channels : channels;
                     const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
-                    const int64_t width = channels * l->wide;
+                    const int64_t width = channels * l->merged;
                     operands t = {runs, count, panel, 0, vectors * LANES, width, vectors * LANES,
                                   width * (o->pairs && l->tight ? 1 : l->jump * (o->pairs ? 2 : 1)), 0,
-                                  vectors * LANES, first};
+                                  vectors * LANES, first, {0}, channels};
                     if (l->stays)
                         t.panel_scale = 1, t.panel_step = l->phases * p->small_x[2];
                     float *to = dw + start * t.pitch;
@@ -1054,10 +1094,13 @@ static void multiply(const place *o, int64_t vectors, const float *panel, const 
                         t.pitch = p->w_b;
                         to = dw + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2] + b * p->w_b;
                     }
-                    for (int64_t m = 0, now; m < together; m += now) {
+                    t.row = rows + b * cells + kw * l->hop * width, t.dw = to;
+                    if (l->merged > 1) {
+                        multiply_merged(l, merged_tiles[o->pairs], together / channels, t);
+                        continue;
+                    }
+                    for (int64_t m = 0, now; m < together; m += now, t.row += now, t.dw += now * t.pitch) {
                         now = rows_together(table, most_now, together - m);
-                        t.row = rows + b * cells + (kw * l->hop * channels + m) * l->wide;
-                        t.dw = to + m * t.pitch;
                         tile *text = table[now];
 #if defined(OPWRIGHT_F32)
                         if (l->stays && l->vectors > l->together && far_tiles[vectors][now])

@@ -64,7 +64,7 @@ static bool fits(const opwright_problem *p, plan *l) {
     const bool near = p->small_x[2] > 0 && p->small_x[2] <= MOST_APART && p->big_x[2] > 0 &&
                       p->big_x[2] <= MOST_APART;
     if (wide > FEW || p->A > FEW || p->B > MOST_BIG || !near || p->small[2] < 2 * LANES || p->stride[2] > 8 ||
-        (p->G > 1 && p->A * p->G <= LANES && p->B == 1))
+        (p->G > 1 && 2 * most(p->A, p->B) <= LANES))
         return false;
     // Sizes that overflow nothing below.
     for (int i = 0; i < 3; i++)
