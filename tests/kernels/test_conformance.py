@@ -352,14 +352,17 @@ def test_the_weights_of_small_groups_give_what_the_rulings_give(big: int, small:
 
 
 @every_dtype
-@pytest.mark.parametrize(("kernel", "small"), [(3, 96), (5, 80), (10, 96), (16, 160)])
-def test_the_weights_of_one_channel_and_many_give_what_the_rulings_give(kernel: int, small: int, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "big", "small"),
+    [(3, 1, 96), (5, 1, 80), (10, 1, 96), (16, 1, 160), (1, 1, 64), (1, 13, 32), (2, 3, 192), (7, 2, 128)],
+)
+def test_the_weights_of_few_channels_and_many_give_what_the_rulings_give(kernel: int, big: int, small: int, dtype: str) -> None:
     """Without padding, and with channels last, whose gradient is used where it is."""
     random = rng("many", kernel, dtype)
     attributes = PLAIN | {"strides": [5], "data_format": "NXC", "weights_format": "OIX"}
-    src = random.integers(-2, 3, (2, 320 + kernel, 1)).astype(DTYPES[dtype])
+    src = random.integers(-2, 3, (2, 320 + kernel, big)).astype(DTYPES[dtype])
     dst = random.integers(-2, 3, (2, 65, small)).astype(DTYPES[dtype])
-    check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": [small, 1, kernel]}))
+    check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": [small, big, kernel]}))
 
 
 @every_dtype

@@ -7,7 +7,8 @@
 //     block    a box of output pixels whose operands fit L2
 //     lanes    1 to 4 vectors of small's channels, packed to a panel: [n][depth][height][phase][output][lane]. All
 //              panels of a block are packed first, so that each pixel's channels are read once and in order.
-//              f32 whose channels are neighbours and that meets no padding stays where it is, if few rows meet it
+//              Without pairs, channels that are neighbours and that meet no padding stay where they are, if few rows
+//              meet them: tiles widen what they load
 //     tap row  (kd, kh): the pixels whose input row exists form runs; padding in depth and height costs nothing
 //     tile     MR neighbouring words of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
 //              while every run of the block is walked once
@@ -29,6 +30,13 @@
 #include "engine.h"
 #include "lanes.h"
 #include "weights_tiles.h"
+
+// Elements are widened to floats, one by one.
+#if !defined(OPWRIGHT_F32) && !OPWRIGHT_PAIRS
+#define HALVES 1
+#else
+#define HALVES 0
+#endif
 
 // Bounds, in elements unless said.
 enum {
@@ -226,8 +234,11 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
     // Elsewhere a task reads a part of each pixel only, many times: 128 instead of 144 GFLOP/s, 1x1 56x56 64 -> 256.
     // (Looked at for Inf first, so that it may stay beside padding: 3.8 instead of 3.1 ms, 3 -> 32, 3x3 stride 2.)
-    l.stays = sizeof(elem) == sizeof(float) && unpadded(p) && p->small_c == 1 && p->A % LANES == 0 &&
-              l.groups % l.merged == 0 && l.phases == 1 && (l.vectors <= l.together || taps * p->B <= STAYS_ROWS);
+    // Halves have tiles of even widths only: each tile widens them anew, which few rows pay for.
+    const bool few_rows = taps * p->B <= STAYS_ROWS;
+    l.stays = unpadded(p) && p->small_c == 1 && p->A % LANES == 0 && l.groups % l.merged == 0 && l.phases == 1 &&
+              (HALVES ? few_rows && l.vectors % 2 == 0 && l.merged == 1
+                      : !OPWRIGHT_PAIRS && (l.vectors <= l.together || few_rows));
 
     // The parts of a task, and how many chunks of the blocks: these decide the order of the sums.
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
@@ -915,7 +926,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
 typedef struct operands {
     const run *runs;
     int64_t count;
-    const float *panel, *row;
+    const void *panel; // words; of halves that stay, elements
+    const float *row;
     int64_t panel_scale, row_scale; // floats: of what runs count in
     int64_t panel_step, row_step;   // from output to output
     float *dw;
@@ -925,8 +937,9 @@ typedef struct operands {
     int64_t channels;               // and how many of big one has
 } operands;
 
-// Panel and rows hold words: floats, or pairs of bf16. FETCH: whether a panel's later pixels are fetched ahead.
-#define TILE(NAME, WORD, WORDS, ADD, FETCH, MR, NB)                                                                    \
+// Rows hold words: floats, or pairs of bf16. So does the panel, or OTHER elements. FETCH: whether a panel's later pixels
+// are fetched ahead.
+#define TILE(NAME, OTHER, LOAD, WORD, WORDS, ADD, FETCH, MR, NB)                                                                    \
     static void NAME##_##MR##x##NB(const operands *t) {                                                                \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) sum[m][v] = (vec){0};                  \
@@ -934,13 +947,13 @@ typedef struct operands {
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++)                                        \
             __builtin_prefetch(t->dw + m * t->pitch + v * LANES, 1);                                                   \
         for (int64_t i = 0; i < t->count; i++) {                                                                       \
-            const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
+            const OTHER *panel = (const OTHER *)t->panel + t->runs[i].panel * t->panel_scale;                          \
             const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
             _Pragma("GCC unroll 2") for (int64_t left = t->runs[i].count; left; left--) {                              \
                 WORDS b[NB];                                                                                           \
                 WORD a;                                                                                                \
-                UNROLL for (int v = 0; v < NB; v++) memcpy(b + v, panel + v * LANES, sizeof *b);                       \
-                UNROLL for (int v = 0; FETCH && v < NB; v++)                                                           \
+                UNROLL for (int v = 0; v < NB; v++) LOAD(b[v], panel + v * LANES);                                     \
+                UNROLL for (int v = 0; FETCH && v < NB; v += LINE / (LANES * sizeof *panel))                           \
                     __builtin_prefetch(panel + AHEAD * panel_step + v * LANES);                                        \
                 UNROLL for (int m = 0; m < MR; m++) {                                                                  \
                     memcpy(&a, row + m, sizeof a);                                                                     \
@@ -964,7 +977,7 @@ typedef struct operands {
         UNROLL for (int m = 0; m < MB; m++) lanes[m] = t->lanes + m;                                                   \
         UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) sum[k][m] = (vec){0};                \
         for (int64_t i = 0; i < t->count; i++) {                                                                       \
-            const float *panel = t->panel + t->runs[i].panel * t->panel_scale;                                         \
+            const float *panel = (const float *)t->panel + t->runs[i].panel * t->panel_scale;                          \
             const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
             for (int64_t left = t->runs[i].count; left; left--) {                                                      \
                 WORDS a, b;                                                                                            \
@@ -989,10 +1002,11 @@ typedef struct operands {
 typedef void tile(const operands *);
 
 #define ADD_FLOATS(sum, a, b) ((sum) + (a) * (b))
-#define FLOAT_TILE(MR, NB) TILE(floats, float, vec, ADD_FLOATS, false, MR, NB)
+#define LOAD_WORDS(to, from) memcpy(&(to), from, sizeof(to))
+#define FLOAT_TILE(MR, NB) TILE(floats, float, LOAD_WORDS, float, vec, ADD_FLOATS, false, MR, NB)
 #define FLOAT_ENTRY(MR, NB) [NB][MR] = floats_##MR##x##NB,
 #if OPWRIGHT_PAIRS
-#define PAIR_TILE(MR, NB) TILE(pairs, uint32_t, uvec, dot_pairs, false, MR, NB)
+#define PAIR_TILE(MR, NB) TILE(pairs, float, LOAD_WORDS, uint32_t, uvec, dot_pairs, false, MR, NB)
 #define PAIR_ENTRY(MR, NB) [NB][MR] = pairs_##MR##x##NB,
 FEW_TILES(FLOAT_TILE)
 TILES(PAIR_TILE)
@@ -1006,10 +1020,16 @@ static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENT
 // 10 taps of one channel, stride 5, to 512; 16 instead of 48 pixels ahead: 6.3 instead of 5.0, 1x1 112x112 16 -> 96. All
 // tiles with it lose up to 5 %.
 #if defined(OPWRIGHT_F32)
-#define FAR_TILE(MR, NB) TILE(far, float, vec, ADD_FLOATS, true, MR, NB)
+#define FAR_TILE(MR, NB) TILE(far, float, LOAD_WORDS, float, vec, ADD_FLOATS, true, MR, NB)
 #define FAR_ENTRY(MR, NB) [NB][MR] = far_##MR##x##NB,
 FAR_TILES(FAR_TILE)
 static tile *const far_tiles[MOST_VECTORS + 1][MOST_ROWS + 1] = {FAR_TILES(FAR_ENTRY)};
+#elif HALVES
+#define LOAD_HALVES(to, from) (to) = elem_load(from)
+#define HALF_TILE(MR, NB) TILE(halves, elem, LOAD_HALVES, float, vec, ADD_FLOATS, true, MR, NB)
+#define HALF_ENTRY(MR, NB) [NB][MR] = halves_##MR##x##NB,
+HALF_TILES(HALF_TILE)
+static tile *const half_tiles[MOST_VECTORS + 1][MOST_ROWS + 1] = {HALF_TILES(HALF_ENTRY)};
 #endif
 
 #define MERGED_FLOATS(TAPS, MB) MERGED_TILE(merged_floats, vec, ADD_FLOATS, TAPS, MB)
@@ -1063,13 +1083,17 @@ static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], 
 
 // dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
 // weights are.
-static void multiply(const place *o, int64_t vectors, const float *panel, const float *rows, bool special, run *runs,
+static void multiply(const place *o, int64_t vectors, const void *panel, const float *rows, bool special, run *runs,
                      float *dw, bool first) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
     const int64_t groups = special || l->straight || l->hop > 1 ? p->taps[2] : 1; // taps walked one by one
     tile *const *table = tiles[o->pairs][vectors];
+#if HALVES
+    if (l->stays)
+        table = half_tiles[vectors];
+#endif
     const int64_t most_now = most_rows[vectors];
     int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
@@ -1240,7 +1264,7 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
             if (packed != o.pairs)
                 pack_rows(&o, rows);
             packed = o.pairs;
-            multiply(&o, together, l->stays ? (const float *)(const void *)(o.small + v * LANES) : panel, rows, special,
+            multiply(&o, together, l->stays ? (const void *)(o.small + v * LANES) : panel, rows, special,
                      runs, to, block == begin);
             if (l->chunks == 1 && block + 1 == end && !l->straight)
                 finish(&o, v, together, to, c->weights + group * l->merged * l->p.w_g);

@@ -51,6 +51,14 @@ static const int64_t most_rows[] = {0, 8, 8, 4, 4};
 #define FAR_TILES(T) T(1, 4) T(2, 4) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
 #endif
 
+// The same where halves stay, and those of few rows.
+#define HALF_TILES(T) FAR_TILES(T) HALF_REST(T)
+#if LANES == 16
+#define HALF_REST(T) T(1, 4) T(1, 2) T(2, 2)
+#else
+#define HALF_REST(T) T(1, 2) T(2, 2)
+#endif
+
 // Where bf16 is multiplied in pairs, for the rare block that cannot be: padding beside Inf or NaN.
 #define FEW_TILES(T) T(1, 1) T(1, 2) T(1, 3) T(1, 4)
 
