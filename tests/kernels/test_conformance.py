@@ -429,6 +429,30 @@ def test_outputs_that_meet_no_tap_give_what_the_rulings_give(layout: str, dtype:
 
 
 @every_dtype
+def test_long_sums_of_channels_to_few_outputs_give_what_the_rulings_give(dtype: str) -> None:
+    """Sums over lanes of pixels where they lie, whole vectors of channels and not, of tensors and parts of their rows."""
+    random = rng("long sums", dtype)
+    for number, (groups, few, many, extent, kernel) in enumerate([
+        (1, 1, 512, (103,), 10), (1, 3, 300, (23, 21), 3), (2, 1, 261, (17, 40), 2), (1, 2, 550, (5, 7, 19), 2), (1, 1, 290, (11, 1100), 4),
+    ]):  # fmt: skip
+        rank = len(extent)
+        begin, end, stride = (random.integers(*ends, rank).tolist() for ends in [(0, 3), (0, 3), (1, 4)])
+        attributes: dict[str, Any] = {"pads_begin": begin, "pads_end": end, "dilations": [1 + number % 2] * rank}
+        attributes |= {"groups": groups, "data_format": "NXC", "weights_format": "OIX"}
+        src = random.integers(-1, 2, (2, *extent, groups * many)).astype(DTYPES[dtype])
+        weights = random.integers(-1, 2, (groups * few, many, *[kernel] * rank)).astype(DTYPES[dtype])
+        turned = random.integers(-1, 2, (groups * many, few, *[kernel] * rank)).astype(DTYPES[dtype])
+        if number % 2:
+            src.reshape(-1)[random.integers(src.size)] = [np.inf, np.nan][number // 2 % 2]
+        rooms = zip(extent, stride, begin, end)
+        shape = [2, *((x - 1) * s + (kernel - 1) * (1 + number % 2) + 1 - b - e for x, s, b, e in rooms), groups * few]
+        for threads in (1, 3):
+            check(Call("Convolution", (src, weights), attributes | {"strides": [1] * rank}), threads=threads)
+            data = attributes | {"strides": stride, "dst_shape": shape}
+            check(Call("ConvolutionBackwardData", (src, turned), data), threads=threads)
+
+
+@every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of less than a vector, which are interleaved in scratch where the layout has them last."""

@@ -52,6 +52,7 @@ typedef struct operands {
     const float *bias;
     int64_t bias_row, bias_vector;
     bool streamed;       // to elements that are not read again
+    int64_t ahead;       // of sums over lanes: so many units further are asked for than the vectors, where not 0
     int64_t lane_step;   // of sums over lanes: from the weights of one output channel to those of the next
 } operands;
 
@@ -179,7 +180,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
 // of its last vector ends with the run.
 #define SUM_TILE(MR, NB)                                                                                               \
     static void sum_tile_##MR##x##NB(const operands *o) {                                                              \
-        const int64_t row = o->scalar_row, lane = o->lane_step;                                                        \
+        const int64_t row = o->scalar_row, lane = o->lane_step, ahead = o->ahead;                                      \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (vec){0};                  \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
@@ -188,6 +189,8 @@ INLINE vec add_lanes(const vec *sum, int count) {
             for (; left >= LANES; left -= LANES, s += LANES, v += LANES) {                                             \
                 units f[NB];                                                                                           \
                 UNROLL for (int b = 0; b < NB; b++) f[b] = units_load(v + b * lane);                                   \
+                if (ahead != 0)                                                                                        \
+                    UNROLL for (int b = 0; b < NB; b++) __builtin_prefetch(unit_at(v + b * lane, ahead * 4), 0, 2);    \
                 UNROLL for (int m = 0; m < MR; m++) {                                                                  \
                     const units x = units_load(unit_at(s, m * row));                                                   \
                     UNROLL for (int b = 0; b < NB; b++) sum[m][b] = fused(sum[m][b], x, f[b]);                         \
@@ -287,13 +290,15 @@ INLINE vec add_lanes(const vec *sum, int count) {
 
 // By channels, up to a quarter of a vector's.
 #if LANES == 16
-#define SUM_TILES(T) T(1, 1) T(4, 1) T(1, 2) T(4, 2) T(1, 3) T(4, 3) T(1, 4) T(4, 4)
+#define SUM_TILES(T) T(1, 1) T(4, 1) T(5, 1) T(1, 2) T(4, 2) T(5, 2) T(1, 3) T(4, 3) T(5, 3) T(1, 4) T(4, 4) T(5, 4)
 #elif LANES == 8
-#define SUM_TILES(T) T(1, 1) T(4, 1) T(1, 2) T(4, 2)
+#define SUM_TILES(T) T(1, 1) T(4, 1) T(5, 1) T(1, 2) T(4, 2) T(5, 2)
 #else
 #define SUM_TILES(T) T(1, 1) T(4, 1)
 #endif
 #define MOST_SUMS 4
+#define MORE_SUMS 5
+#define MOST_PIXELS_SUMMED (LANES / 4)
 
 // The last tile does some rows again.
 #if !defined(__AVX2__) || LANES == 16
@@ -311,7 +316,7 @@ typedef void tile_function(const operands *);
 extern tile_function *const TILE_TABLE[9][17];
 #define SUM_TABLE OPWRIGHT_NAME(sum_tiles)
 extern tile_function *const VECTOR_TABLE[13];
-extern tile_function *const SUM_TABLE[5][5];
+extern tile_function *const SUM_TABLE[5][6];
 #define STEP_TABLE OPWRIGHT_NAME(step_tiles)
 extern tile_function *const STEP_TABLE[MOST_STEP_VECTORS + 1][MOST_STEP_ROWS + 1];
 INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 3 ? MOST_3 : nb == 4 ? MOST_4 : MOST_8; }
