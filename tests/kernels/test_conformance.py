@@ -603,6 +603,18 @@ def test_tall_planes_of_short_rows_give_what_the_rulings_give(dtype: str) -> Non
     check(Call("Convolution", (src, weights), attributes | {"data_format": "NCX", "weights_format": "OIX"}))
 
 
+@every_dtype
+@pytest.mark.parametrize(("images", "rows", "dilation"), [(24, 37, 1), (12, 41, 2)])
+def test_blocks_of_unlike_heights_give_what_the_rulings_give(images: int, rows: int, dilation: int, dtype: str) -> None:
+    """Rows that the blocks they are shared out to do not divide, in steps that keep rows of input, or in turns."""
+    random = rng("blocks", images, dtype)
+    channels = 128 if dtype == "bf16" else 64
+    src = random.integers(-1, 2, (images, rows, 64, channels)).astype(DTYPES[dtype])
+    weights = random.integers(-1, 2, (16, channels, 3, 2)).astype(DTYPES[dtype])
+    attributes = {"strides": [1, 1], "pads_begin": [dilation, 1], "pads_end": [dilation, 1], "dilations": [dilation, 1]}
+    check(Call("Convolution", (src, weights), attributes | {"data_format": "NXC", "weights_format": "OIX"}), threads=2)
+
+
 @every_op
 def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
     random, accepted = rng("huge", op), 0
