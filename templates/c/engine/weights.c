@@ -939,7 +939,7 @@ typedef struct operands {
 
 // Rows hold words: floats, or pairs of bf16. So does the panel, or OTHER elements. FETCH: whether a panel's later pixels
 // are fetched ahead.
-#define TILE(NAME, OTHER, LOAD, WORD, WORDS, ADD, FETCH, MR, NB)                                                                    \
+#define TILE(NAME, OTHER, LOAD, WORD, WORDS, ADD, FETCH, MR, NB)                                                       \
     static void NAME##_##MR##x##NB(const operands *t) {                                                                \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) sum[m][v] = (vec){0};                  \

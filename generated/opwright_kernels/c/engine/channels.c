@@ -860,18 +860,19 @@ typedef struct stretch {
     bool added;       // `out` are sums that the bias is read from
 } stretch;
 
-static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
-    const float *bias = o.bias;
-    if (o.run_count == 0 && s->added)
+// All of `o` stays but where a tile is. (Copies of it would wait for the stores of its parts: 30 cycles each.)
+static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
+    const float *bias = o->bias;
+    if (o->run_count == 0 && s->added)
         return;
     if (s->rest > 0) {
         // The last tile does some pixels again.
         const int64_t rows = q1 - q0 < MOST_SUMS ? 1 : MOST_SUMS;
         for (int64_t q = q0; q < q1; q += rows) {
             const int64_t at = least(q, q1 - rows);
-            o.scalars = unit_at(s->base, at * s->step);
-            o.out = out_at(&o, s->out, at * o.out_row);
-            SUM_TABLE[s->rest][rows](&o);
+            o->scalars = unit_at(s->base, at * s->step);
+            o->out = out_at(o, s->out, at * o->out_row);
+            SUM_TABLE[s->rest][rows](o);
         }
         return;
     }
@@ -881,29 +882,30 @@ static void tiles_of(operands o, const stretch *s, int64_t q0, int64_t q1) {
     const int64_t shorter = over(count, most(tiles, 1)), longer = count - tiles * shorter;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = shorter + (t < longer);
-        o.scalars = unit_at(s->base, q * s->step);
-        o.out = out_at(&o, s->out, q * o.out_row);
-        o.bias = bias + q * o.bias_row;
-        (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(&o);
+        o->scalars = unit_at(s->base, q * s->step);
+        o->out = out_at(o, s->out, q * o->out_row);
+        o->bias = bias + q * o->bias_row;
+        (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(o);
         q += rows;
     }
+    o->bias = bias;
 }
 
 #if OPWRIGHT_PAIRS
 // Output q by single products, for only whole pairs of a line have runs.
-static void again_by_halves(const plan *p, operands o, const stretch *s, int64_t q, int64_t first, int64_t last) {
+static void again_by_halves(const plan *p, const operands *o, const stretch *s, int64_t q, int64_t first, int64_t last) {
     for (int64_t v = 0; v < s->width; v++) {
         vec sum = {0};
-        for (const run *r = o.runs; r != o.runs + o.run_count; r++)
+        for (const run *r = o->runs; r != o->runs + o->run_count; r++)
             for (int64_t e = first * p->s.reduced; e < last * p->s.reduced; e++) {
                 const uvec half = (uvec){0} + (e % 2 == 0 ? 0xffffu : 0xffff0000u);
                 const unit pair = unit_get(unit_at(s->base, q * s->step) + r->scalars + e / 2);
                 sum = fused(sum, units_splat(pair) & half,
-                            units_load(o.vectors + r->vectors + e / 2 * o.step + v * LANES) & half);
+                            units_load(o->vectors + r->vectors + e / 2 * o->step + v * LANES) & half);
             }
-        sum += vec_load(o.bias + v * o.bias_vector);
-        void *at = out_at(&o, s->out, q * o.out_row + v * LANES);
-        o.elements ? elem_store(at, sum) : vec_store(at, sum);
+        sum += vec_load(o->bias + v * o->bias_vector);
+        void *at = out_at(o, s->out, q * o->out_row + v * LANES);
+        o->elements ? elem_store(at, sum) : vec_store(at, sum);
     }
 }
 #endif
@@ -920,15 +922,15 @@ INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
 }
 
 // Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
-static void again_where_nan(const block *b, operands o, const stretch *s, const phase *rows, int64_t row_q,
+static void again_where_nan(const block *b, operands *o, const stretch *s, const phase *rows, int64_t row_q,
                             const phase *columns, int64_t q0, int64_t q1) {
     uvec any = {0};
     for (int64_t q = q0; q < q1; q++)
-        any |= nan_at(&o, s, q);
+        any |= nan_at(o, s, q);
     if (!uvec_any(any)) // once for all, as it nearly always is
         return;
     for (int64_t q = q0; q < q1; q++) {
-        if (!uvec_any(nan_at(&o, s, q)))
+        if (!uvec_any(nan_at(o, s, q)))
             continue;
         int64_t first, last;
         reach(&b->c->p.s.axes[2], columns, q, &first, &last);
@@ -938,26 +940,26 @@ static void again_where_nan(const block *b, operands o, const stretch *s, const 
             continue;
         }
 #endif
-        o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
+        o->run_count = list_runs(b, rows, row_q, columns, first, last, o->step);
         tiles_of(o, s, q, q + 1);
     }
 }
 
 // One row of one phase, added to the sums of the chunks before.
-static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t row_q, const phase *columns,
+static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t row_q, const phase *columns,
                          int64_t width, void *row_out, int64_t pixel_out, const float *before) {
     const plan *p = &b->c->p;
     const axis *w = &p->s.axes[2];
     const int64_t q0 = b->column0, q1 = least(b->column1, columns->count);
     if (q0 >= q1)
         return;
-    o.runs = b->runs;
-    o.scalar_row = scalar_row(p);
-    o.out_row = p->met * pixel_out;
+    o->runs = b->runs;
+    o->scalar_row = scalar_row(p);
+    o->out_row = p->met * pixel_out;
     if (before)
-        o.bias = before, o.bias_row = w->out_step * width * LANES;
-    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o.scalar_row, row_out, width, p->together > 1,
-                       o.lane_step > 0 ? p->rest : 0, before && b->last_channel < p->channels};
+        o->bias = before, o->bias_row = w->out_step * width * LANES;
+    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o->scalar_row, row_out, width, p->together > 1,
+                       o->lane_step > 0 ? p->rest : 0, before && b->last_channel < p->channels};
     if (far_dilated(w)) {
         // Neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
@@ -968,7 +970,7 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
                 if (next_first != first || next_last != last)
                     break;
             }
-            o.run_count = list_runs(b, rows, row_q, columns, first, last, o.step);
+            o->run_count = list_runs(b, rows, row_q, columns, first, last, o->step);
             tiles_of(o, &s, q, end);
         }
         return;
@@ -977,10 +979,10 @@ static void row_of_tiles(const block *b, operands o, const phase *rows, int64_t 
     const int64_t absent = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
     const int64_t met = least(q1, most(q0, absent > 0 ? over(absent + w->in_step - 1, w->in_step) : 0));
     const int64_t past = most(met, least(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
-    o.run_count = 0;
+    o->run_count = 0;
     tiles_of(o, &s, q0, met);
     tiles_of(o, &s, past, q1);
-    o.run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o.step);
+    o->run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o->step);
     tiles_of(o, &s, met, past);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
     const int64_t inside = over(most(0, -columns->offset) + w->in_step - 1, w->in_step);
@@ -1166,7 +1168,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
                 const phase columns = phase_of(w, pw, s->backward);
                 if (p->spread && columns.taps == 0)
                     continue;
-                row_of_tiles(b, o, &rows, q, &columns, width, out_at(&o, to, place++ * pixel_out), pixel_out,
+                row_of_tiles(b, &o, &rows, q, &columns, width, out_at(&o, to, place++ * pixel_out), pixel_out,
                              begun ? sums + pw * width * LANES : NULL);
             }
             if (p->spread) {

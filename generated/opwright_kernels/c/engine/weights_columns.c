@@ -57,6 +57,13 @@ static plan plan_of(const opwright_problem *problem) {
     return l;
 }
 
+// Whether small groups fill vectors of lanes together, which is faster: 0.22 instead of 0.49 ms, groups of two channels,
+// 56x56. Planes that leave a third of the lanes empty are not: 1.5 instead of 1.2 ms, three groups of five and of seven.
+static bool fills_lanes(const opwright_problem *p) {
+    const int64_t together = LANES / most(p->A, p->B);
+    return p->G > 1 && together > 1 && (p->small_c == 1 || 4 * p->G * p->A >= 3 * ceil_div(p->G, together) * LANES);
+}
+
 // Whether it is a problem of few channels and long rows, whose plan it then writes.
 static bool fits(const opwright_problem *p, plan *l) {
     const bool one_step = p->stride[0] == 1 && p->stride[1] == 1 && p->stride[2] == 1;
@@ -64,7 +71,7 @@ static bool fits(const opwright_problem *p, plan *l) {
     const bool near = p->small_x[2] > 0 && p->small_x[2] <= MOST_APART && p->big_x[2] > 0 &&
                       p->big_x[2] <= MOST_APART;
     if (wide > FEW || p->A > FEW || p->B > MOST_BIG || !near || p->small[2] < 2 * LANES || p->stride[2] > 8 ||
-        (p->G > 1 && 2 * most(p->A, p->B) <= LANES))
+        fills_lanes(p))
         return false;
     // Sizes that overflow nothing below.
     for (int i = 0; i < 3; i++)
