@@ -36,6 +36,7 @@ enum {
     KEPT_PANELS = 8,        // fewer are too few tasks for that
     FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
     CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
+    SUMS_BYTES = 256 << 10, // that wait for the next ones: these stay in the second-level cache too
     FEW_IN_STEP = 96,       // pixels of a step for which weights beyond the second-level cache come anew
     LEAST_CHUNK = 8 * LANES, // reduced channels, in units, of runs that are long enough
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
@@ -226,9 +227,9 @@ INLINE int64_t copied_pixel(int64_t channels, int64_t in_step) {
 
 // Where rows of input are so long that few fit, weights beyond the second-level cache are read again for few pixels. Then
 // higher steps take some channels after the other: 2048 channels, taps 12 apart, 33 columns, 1.05 (NXC) and 1.13 times
-// (NCX) as fast; 999 channels, taps 6 apart, 38 columns 1.12 and 1.35. Rejected: parts of a panel that stay in the
-// second-level cache, one for all rows of a step, 0.95 to 1.0 times as fast over 512 channels of 3x3; in the first-level
-// one 0.7 to 0.9.
+// (NCX) as fast; 999 channels, taps 6 apart, 38 columns 1.12 and 1.35. Sums to 1024 channels do not stay in the cache, 0.75
+// times as fast over 512 channels of 2x2, f16. Rejected: parts of a panel that stay in the second-level cache, one for all
+// rows of a step, 0.95 to 1.0 times as fast over 512 channels of 3x3; in the first-level one 0.7 to 0.9.
 static void chunk_channels(plan *p) {
     const bool many = p->panel_units * group_width(p) * 4 > PANEL_BYTES;
     if (!p->copied || p->padded || !many || p->own || p->line || p->together > 1 || p->interleaved || p->rest > 0)
@@ -240,6 +241,8 @@ static void chunk_channels(plan *p) {
         more.pixel = copied_pixel(more.chunk, p->s.axes[2].in_step);
         more.inside = false;
         shape_blocks(&more, CHUNK_BYTES);
+        if (step_outputs(&more) * group_width(p) * LANES * 4 > SUMS_BYTES)
+            return;
         *p = more;
     }
 }
