@@ -641,6 +641,27 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
         }
         return;
     }
+#if OPWRIGHT_PAIRS
+    // Pairs as such, where the taps of a channel fill half a vector.
+    if (taps_first && !plan->line && taps >= LANES / 2) {
+        for (int64_t channel = 0; channel < s->reduced; channel += UNIT_CHANNELS)
+            for (int64_t t = 0; t < taps; t += LANES)
+                for (int64_t l = 0; l < width; l += LANES) {
+                    const elem *lane = from + channel * s->w_reduced + t + l * s->w_lane;
+                    vec v[LANES];
+                    UNROLL for (int64_t i = 0; i < LANES; i++) {
+                        __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + AHEAD * 64));
+                        v[i] = i < lanes - l ? unit_line(lane + i * s->w_lane, s->w_reduced, s->reduced - channel, 1, taps - t)
+                                             : (vec){0};
+                    }
+                    vec_transpose(v);
+                    UNROLL for (int64_t i = 0; i < LANES; i++)
+                        if (i < taps - t)
+                            vec_store((float *)(void *)(to + (positions[t + i] + channel) / UNIT_CHANNELS * width + l), v[i]);
+                }
+        return;
+    }
+#endif
     const int64_t lines = joined ? 1 : taps_first ? s->reduced : taps;
     const int64_t length = joined ? taps * s->reduced : taps_first ? taps : s->reduced;
     const int64_t along = taps_first ? 1 : s->w_reduced;
