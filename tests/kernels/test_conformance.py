@@ -527,6 +527,35 @@ def test_dilated_taps_of_many_channels_give_what_the_rulings_give(layout: str, d
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_small_planes_of_many_images_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Tiles of one pixel of several images, each with its own taps; the gradient has phases."""
+    random = rng("stacked", layout, dtype)
+    for images, groups, extent, kernel, stride, dilation in [
+        (9, 1, (4, 5), (3, 3), 1, 1), (17, 2, (4, 6), (2, 3), 1, 2), (8, 1, (6, 6), (4, 4), 2, 1),
+        (12, 1, (7, 3), (3, 1), 1, 1), (10, 1, (9,), (4,), 3, 1), (11, 1, (4, 7), (1, 3), (1, 2), 1),
+    ]:  # fmt: skip
+        rank = len(extent)
+        begin, end = (random.integers(0, 3, rank).tolist() for _ in range(2))
+        names = {"strides": list(stride) if isinstance(stride, tuple) else [stride] * rank, "dilations": [dilation] * rank}
+        attributes: dict[str, Any] = names | {"pads_begin": begin, "pads_end": end, "groups": groups, "data_format": layout}
+        for big, small in [(66, 259), (290, 64)]:
+            weights_format = str(random.choice(["OIX", "XIO"]))
+            shape = (images, groups * big, *extent) if layout == "NCX" else (images, *extent, groups * big)
+            joined = (groups * small, big, *kernel) if weights_format == "OIX" else (*kernel, big, groups * small)
+            src, weights = (random.integers(-1, 2, every).astype(DTYPES[dtype]) for every in (shape, joined))
+            bias = random.integers(-2, 3, groups * small).astype(DTYPES[dtype])
+            attributes |= {"weights_format": weights_format}
+            forward = Call("Convolution", (src, weights, bias), attributes)
+            dst = random.integers(-1, 2, run(forward).shape).astype(DTYPES[dtype])
+            data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
+            for special, threads in [(0, 3), (np.inf, 1)]:
+                weights.reshape(-1)[random.integers(0, weights.size)] += special
+                check(forward, threads=threads)
+                check(data, threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 @pytest.mark.parametrize(("channels", "lanes", "dilation"), [(999, 48, 6), (1004, 41, 7)])
 def test_rows_of_many_channels_far_apart_give_what_the_rulings_give(
     channels: int, lanes: int, dilation: int, layout: str, dtype: str

@@ -55,6 +55,7 @@ enum {
     FAR = 512,           // positions
     STAYS_ROWS = 16,
     LINE = 64,           // bytes
+    AHEAD_LINES = 4,     // of weights that are written, one stream for each channel: the hardware follows few
 };
 
 typedef struct plan {
@@ -1183,14 +1184,25 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                                           m + 1 == axes[3].count;
                         if (++count < LANES && !last)
                             continue;
+                        const bool beside = places[count - 1] - places[0] == count - 1;
                         for (int64_t lane = 0; lane < lanes; lane += LANES) {
                             vec v[LANES];
+                            if (beside && count == LANES && lanes - lane >= LANES && o->l->merged == 1) {
+                                elem *out = to + lane * p->w_a + places[0];
+                                UNROLL for (int64_t row = 0; row < LANES; row++) v[row] = vec_load(from + rows[row] + lane);
+                                vec_transpose(v);
+                                UNROLL for (int64_t a = 0; a < LANES; a++) {
+                                    __builtin_prefetch((const void *)((uintptr_t)(out + a * p->w_a) + AHEAD_LINES * LINE), 1);
+                                    elem_store(out + a * p->w_a, v[a]);
+                                }
+                                continue;
+                            }
                             for (int64_t row = 0; row < LANES; row++)
                                 v[row] = row < count ? vec_load(from + rows[row] + lane) : (vec){0};
                             vec_transpose(v);
                             for (int64_t a = 0; a < least(LANES, lanes - lane); a++) {
                                 elem *out = to + (lane + a) / each * p->w_g + (lane + a) % each * p->w_a;
-                                if (places[count - 1] - places[0] == count - 1)
+                                if (beside)
                                     elem_store_part(out + places[0], v[a], count);
                                 else
                                     for (int64_t row = 0; row < count; row++)
