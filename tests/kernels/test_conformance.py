@@ -279,15 +279,16 @@ def test_kernels_as_large_as_their_tensor_give_what_the_rulings_give(layout: str
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_depthwise_rows_of_many_taps_give_what_the_rulings_give(layout: str, dtype: str) -> None:
-    """Odd and even rows of taps, strides and dilations, some with Inf or NaN among the numbers."""
+    """Odd and even rows of taps, strides and dilations, some with Inf or NaN among the numbers, of few images and many."""
     random = rng("depthwise", layout, dtype)
     for number, kernel in enumerate([(5, 5), (7, 7), (9, 7), (8, 8), (5, 13), (3, 22)]):
         stride, dilation = (1, 1) if number < 3 else (int(n) for n in random.integers(1, 3, 2))
         channels, *extents = (int(n) for n in random.integers([8, 3, 3], [20, 18, 18]))
         pads = [[int(random.integers(k // 2, k)) * dilation for k in kernel] for _ in range(2)]
         attributes = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads_begin": pads[0], "pads_end": pads[1]}
-        attributes |= {"groups": channels, "data_format": layout, "weights_format": "OIX"}
-        shape = (2, channels, *extents) if layout == "NCX" else (2, *extents, channels)
+        attributes |= {"groups": channels, "data_format": layout, "weights_format": ["OIX", "XIO"][number % 2]}
+        images = 2 if number < 3 else 8
+        shape = (images, channels, *extents) if layout == "NCX" else (images, *extents, channels)
 
         def tensor(shape: tuple[int, ...], special: bool) -> np.ndarray:
             values = random.integers(-2, 3, shape).astype(DTYPES[dtype])
@@ -295,7 +296,8 @@ def test_depthwise_rows_of_many_taps_give_what_the_rulings_give(layout: str, dty
                 values.reshape(-1)[random.integers(values.size, size=2)] = [np.inf, np.nan]
             return values
 
-        src, weights = tensor(shape, number % 3 == 1), tensor((channels, 1, *kernel), number % 3 == 2)
+        kernels = (channels, 1, *kernel) if number % 2 == 0 else (*kernel, 1, channels)
+        src, weights = tensor(shape, number % 3 == 1), tensor(kernels, number % 3 == 2)
         forward = Call("Convolution", (src, weights), attributes)
         check(forward)
         dst = tensor(run(forward).shape, number % 3 == 1)

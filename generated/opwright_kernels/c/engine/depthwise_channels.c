@@ -373,12 +373,12 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
 }
 
 // Channels of a plane side by side, as a tensor with channels last, and back.
-static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t count, elem *to) {
+static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t count, bool units, elem *to) {
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
         square_load(v, from + x, channel, lanes, least(LANES, count - x));
         UNROLL for (int i = 0; i < LANES; i++) if (i < count - x)
-            elem_store(to + (x + i) * LANES, v[i]);
+            units ? unit_store(to + (x + i) * LANES * UNIT_ELEMS, v[i]) : elem_store(to + (x + i) * LANES, v[i]);
     }
 }
 
@@ -399,11 +399,11 @@ static void scratch_distances(const int64_t size[3], int64_t width, int64_t posi
 }
 
 // The problem of one block of channels whose planes were interleaved.
-static opwright_problem interleaved(const opwright_problem *p, int64_t lanes) {
+static opwright_problem interleaved(const opwright_problem *p, int64_t lanes, int64_t position) {
     opwright_problem q = *p;
     q.N = 1, q.G = lanes, q.big_c = q.small_c = 1;
-    scratch_distances(p->big, p->big[2], LANES, q.big_x);
-    scratch_distances(p->small, p->small[2], LANES, q.small_x);
+    scratch_distances(p->big, p->big[2], position, q.big_x);
+    scratch_distances(p->small, p->small[2], position, q.small_x);
     return q;
 }
 
@@ -529,7 +529,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
         memcpy(bias, c->bias + g, (size_t)lanes * sizeof *bias);
     const elem *from = c->in + n * s->in_n + g * s->in_c;
     elem *to = c->out + n * s->out_n + g * s->out_c;
-    opwright_problem q = interleaved(p, LANES);
+    opwright_problem q = interleaved(p, LANES, LANES);
     solve inner = solve_of(&q, s->backward);
     const bool last = channels_last(p);
     if (last)
@@ -592,24 +592,52 @@ void depthwise_channels(const opwright_problem *p, bool backward, const elem *in
 
 // Weights.
 
+enum { FEWEST_COPIES = 8 }; // blocks of all images: fewer are too few tasks
+
+// Whether planes are copied to scratch, a block of channels at a time. Channels last are, for kernels of many taps: 31x31
+// over 28x28x256 f32 2.0 instead of 3.1 ms, f16 1.8 instead of 3.5.
+static bool w_copied(const opwright_problem *p) {
+    return !channels_last(p) || (many_taps(p) && p->N * ceil_div(p->G, LANES) >= FEWEST_COPIES);
+}
+
+// Elements that one takes in scratch: there they are widened where many taps meet them.
+static int64_t w_elems(const opwright_problem *p) { return many_taps(p) ? UNIT_ELEMS : 1; }
+
 static int64_t own_bytes(const opwright_problem *p) {
-    return channels_last(p) ? 0 : plane_bytes(p->big) + plane_bytes(p->small);
+    return w_copied(p) ? (plane_bytes(p->big) + plane_bytes(p->small)) * w_elems(p) : 0;
+}
+
+// `lanes` channels of a plane whose channels come last.
+static void gather(const elem *from, const int64_t size[3], const int64_t x[3], int64_t lanes, bool units,
+                   elem *to) {
+    for (int64_t d = 0; d < size[0]; d++)
+        for (int64_t h = 0; h < size[1]; h++) {
+            const elem *row = from + d * x[0] + h * x[1];
+            for (int64_t w = 0; w < size[2]; w++, to += units ? LANES * UNIT_ELEMS : LANES) {
+                const vec v = lanes_load(row + w * x[2], true, lanes);
+                units ? unit_store(to, v) : elem_store(to, v);
+            }
+        }
 }
 
 enum { SUM_PIXELS = 128, W_BLOCKS = 16, W_PIXELS = 4 }; // of a round; of a task; at once
+
+INLINE vec w_load(const bool units, const elem *p, bool part, int64_t lanes) {
+    return units ? unit_load(p) : lanes_load(p, part, lanes);
+}
 
 // PIXELS of a row from o on against KH rows of a kernel, `x` and `dy` those of pixel 0 and tap 0. Every column of the
 // input is read once and meets all pixels and taps that it belongs to: 2.2 instead of 5.6 reads for 5x5 taps. STEP is the
 // stride of a kernel without dilation, or 0 for any of one pixel. `edge`: only the kernel rows that `rows` has a bit for,
 // columns of the input, [0, width) when counted from tap 0 of pixel 0 at `column`, and the first lanes.
-INLINE void w_pixels(const int KH, const int KW, const int PIXELS, const int STEP_OF, const bool edge,
+INLINE void w_pixels(const bool units, const int KH, const int KW, const int PIXELS, const int STEP_OF, const bool edge,
                      const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, uint32_t rows,
                      int64_t column, int64_t o, vec acc[MAX_ROWS][MAX_TAPS]) {
     const int64_t D = p->dilation[2], pitch = D * p->big_x[2], line = p->dilation[1] * p->big_x[1];
     const elem *at = x + o * p->stride[2] * p->big_x[2];
     int64_t c = column + o * p->stride[2];
     vec y[W_PIXELS];
-    UNROLL for (int i = 0; i < PIXELS; i++) y[i] = lanes_load(dy + (o + i) * p->small_x[2], edge, lanes);
+    UNROLL for (int i = 0; i < PIXELS; i++) y[i] = w_load(units, dy + (o + i) * p->small_x[2], edge, lanes);
     UNROLL_ALL for (int i = 0; i < (PIXELS - 1) * STEP_OF + KW; i++, at += pitch, c += D) {
         STEP(at);
         if (edge && (uint64_t)c >= (uint64_t)p->big[2])
@@ -617,7 +645,7 @@ INLINE void w_pixels(const int KH, const int KW, const int PIXELS, const int STE
         UNROLL for (int h = 0; h < KH; h++) {
             if (edge && !(rows >> h & 1))
                 continue;
-            const vec v = lanes_load(at + h * line, edge, lanes);
+            const vec v = w_load(units, at + h * line, edge, lanes);
             if (STEP_OF == 0)
                 acc[h][i] += y[0] * v;
             else
@@ -629,21 +657,21 @@ INLINE void w_pixels(const int KH, const int KW, const int PIXELS, const int STE
 }
 
 // Pixels of a row from o on, as many as come in W_PIXELS; those in [low, high) meet a column of the input with all taps.
-INLINE int64_t w_row(const int KH, const int KW, const int STEP_OF, const opwright_problem *p, const elem *x,
+INLINE int64_t w_row(const bool units, const int KH, const int KW, const int STEP_OF, const opwright_problem *p, const elem *x,
                      const elem *dy, int64_t lanes, uint32_t rows, int64_t column, int64_t low, int64_t high,
                      vec acc[MAX_ROWS][MAX_TAPS]) {
     const bool whole = lanes == LANES && rows == (1u << KH) - 1;
     int64_t o = 0;
     for (; o + W_PIXELS <= p->small[2]; o += W_PIXELS)
         if (whole && o >= low && o + W_PIXELS <= high)
-            w_pixels(KH, KW, W_PIXELS, STEP_OF, false, p, x, dy, lanes, rows, column, o, acc);
+            w_pixels(units, KH, KW, W_PIXELS, STEP_OF, false, p, x, dy, lanes, rows, column, o, acc);
         else
-            w_pixels(KH, KW, W_PIXELS, STEP_OF, true, p, x, dy, lanes, rows, column, o, acc);
+            w_pixels(units, KH, KW, W_PIXELS, STEP_OF, true, p, x, dy, lanes, rows, column, o, acc);
     return o;
 }
 
 // KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
-INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
+INLINE void w_run(const bool units, const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
                   int64_t lanes, const int64_t k[3], int64_t row, int64_t end, float *sum) {
     vec acc[MAX_ROWS][MAX_TAPS];
     UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) acc[i][j] = (vec){0};
@@ -666,17 +694,17 @@ INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const e
             continue;
         int64_t o = 0;
         if (KW > 1 && D == 1 && S == 1)
-            o = w_row(KH, KW, 1, p, x, dy, lanes, rows, column, low, high, acc);
+            o = w_row(units, KH, KW, 1, p, x, dy, lanes, rows, column, low, high, acc);
         else if (KW > 1 && D == 1 && S == 2)
-            o = w_row(KH, KW, 2, p, x, dy, lanes, rows, column, low, high, acc);
+            o = w_row(units, KH, KW, 2, p, x, dy, lanes, rows, column, low, high, acc);
         if (o == 0 && lanes == LANES && rows == (1u << KH) - 1) {
             for (; o < low; o++)
-                w_pixels(KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
+                w_pixels(units, KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
             for (; o < high; o++)
-                w_pixels(KH, KW, 1, 0, false, p, x, dy, lanes, rows, column, o, acc);
+                w_pixels(units, KH, KW, 1, 0, false, p, x, dy, lanes, rows, column, o, acc);
         }
         for (; o < p->small[2]; o++)
-            w_pixels(KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
+            w_pixels(units, KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
     }
     UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) {
         float *to = sum + (((k[0] * p->taps[1]) + k[1] + i) * p->taps[2] + k[2] + j) * LANES;
@@ -686,21 +714,21 @@ INLINE void w_run(const int KH, const int KW, const opwright_problem *p, const e
 
 typedef void w_function(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes,
                         const int64_t k[3], int64_t row, int64_t end, float *sum);
-#define W_BLOCK(NAME, KH, KW)                                                                                          \
+#define W_BLOCK(NAME, UNITS, KH, KW)                                                                                          \
     static void NAME(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes, const int64_t k[3], \
                      int64_t row, int64_t end, float *sum) {                                                           \
-        w_run(KH, KW, p, big, small, lanes, k, row, end, sum);                                                         \
+        w_run(UNITS, KH, KW, p, big, small, lanes, k, row, end, sum);                                                         \
     }
-W_BLOCK(w_several_3, 3, 3)
-W_BLOCK(w_several_5, ROWS_OF_5, 5)
-W_BLOCK(w_several_7, ROWS_OF_7, 7)
-W_BLOCK(w_1, 1, 1)
-W_BLOCK(w_3, 1, 3)
-W_BLOCK(w_5, 1, 5)
-W_BLOCK(w_7, 1, 7)
+W_BLOCK(w_several_3, false, 3, 3)
+W_BLOCK(w_several_5, false, ROWS_OF_5, 5)
+W_BLOCK(w_several_7, false, ROWS_OF_7, 7)
+W_BLOCK(w_1, false, 1, 1)
+W_BLOCK(w_3, false, 1, 3)
+W_BLOCK(w_5, false, 1, 5)
+W_BLOCK(w_7, false, 1, 7)
 #ifdef OPWRIGHT_FIXED_W_COLUMNS
-W_BLOCK(w_several_fixed, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS)
-W_BLOCK(w_fixed, 1, OPWRIGHT_FIXED_W_COLUMNS)
+W_BLOCK(w_several_fixed, false, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS)
+W_BLOCK(w_fixed, false, 1, OPWRIGHT_FIXED_W_COLUMNS)
 #endif
 
 static const struct row_of_blocks {
@@ -716,10 +744,26 @@ static const struct row_of_blocks {
     {1, 7, false, w_7},        {1, 5, false, w_5},                {1, 3, false, w_3},
     {1, 1, false, w_1},
 };
+#if UNIT_ELEMS > 1
+W_BLOCK(w_units_1, true, 1, 1)
+W_BLOCK(w_units_3, true, 1, 3)
+W_BLOCK(w_units_7, true, 1, 7)
+#ifdef OPWRIGHT_FIXED_W_COLUMNS
+W_BLOCK(w_units_several_fixed, true, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS)
+#endif
+static const struct row_of_blocks w_unit_blocks[] = {
+#ifdef OPWRIGHT_FIXED_W_COLUMNS
+    {OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, true, w_units_several_fixed},
+#endif
+    {1, 7, false, w_units_7}, {1, 3, false, w_units_3}, {1, 1, false, w_units_1},
+};
+#else
+#define w_unit_blocks w_blocks
+#endif
 
 // All taps over rows [row, end) of one image and `G` channels.
 // Asking for the rows of the next round costs more than it saves: 0.8 ms without, 1.1 with for 16 images of 14x14x512.
-static void w_rows(const opwright_problem *p, const elem *big, const elem *small, int64_t G, int64_t row, int64_t end,
+static void w_rows(const bool units, const opwright_problem *p, const elem *big, const elem *small, int64_t G, int64_t row, int64_t end,
                    float *sums) {
     const int64_t several = most(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
     for (; row < end; row += several)
@@ -728,7 +772,7 @@ static void w_rows(const opwright_problem *p, const elem *big, const elem *small
                 for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
                     rows = 1;
                     for (int64_t w = 0, columns; w < p->taps[2]; w += columns) {
-                        const struct row_of_blocks *b = w_blocks;
+                        const struct row_of_blocks *b = units ? w_unit_blocks : w_blocks;
                         while (b->rows > p->taps[1] - h || b->columns > p->taps[2] - w ||
                                (b->alone && b->columns != p->taps[2]))
                             b++;
@@ -751,11 +795,11 @@ typedef struct w_call {
 
 // Channels of a task, in blocks.
 static int64_t w_blocks_of(const opwright_problem *p) {
-    return channels_last(p) ? least(W_BLOCKS, ceil_div(p->G, LANES)) : 1;
+    return w_copied(p) ? 1 : least(W_BLOCKS, ceil_div(p->G, LANES));
 }
 static int64_t w_chunks(const opwright_problem *p) {
     const int64_t groups = ceil_div(ceil_div(p->G, LANES), w_blocks_of(p));
-    const int64_t rows = channels_last(p) ? p->N * p->small[0] * p->small[1] : p->N;
+    const int64_t rows = w_copied(p) ? p->N : p->N * p->small[0] * p->small[1];
     return least(rows, ceil_div(W_TASKS, groups));
 }
 
@@ -767,27 +811,33 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
     const int64_t channels = least(of_task * LANES, p->G - g), in_image = p->small[0] * p->small[1];
     float *sums = c->sums + (chunk * blocks + first) * LANES * volume(p->taps);
     memset(sums, 0, (size_t)(ceil_div(channels, LANES) * LANES * volume(p->taps)) * 4);
-    if (channels_last(p)) {
+    if (!w_copied(p)) {
         const int64_t end = least(p->N * in_image, (chunk + 1) * c->rows);
         for (int64_t row = chunk * c->rows, next; row < end; row = next) {
             const int64_t n = row / in_image;
             next = least(end, (n + 1) * in_image);
-            w_rows(p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, channels, row - n * in_image,
+            w_rows(false, p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, channels, row - n * in_image,
                    next - n * in_image, sums);
         }
         return;
     }
     elem *big = (elem *)(void *)(c->own + worker * c->own_bytes);
-    elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big));
-    const opwright_problem q = interleaved(p, LANES);
+    const bool units = w_elems(p) > 1;
+    elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big) * w_elems(p));
+    const opwright_problem q = interleaved(p, LANES, LANES * w_elems(p));
     for (int64_t n = chunk * c->rows; n < least(p->N, (chunk + 1) * c->rows); n++) {
-        interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, channels, volume(p->big), big);
-        interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, channels, volume(p->small), small);
-        if (p->N * p->big_n > FAR && n + 1 < p->N) {
+        if (channels_last(p)) {
+            gather(c->big + n * p->big_n + g, p->big, p->big_x, channels, units, big);
+            gather(c->small + n * p->small_n + g, p->small, p->small_x, channels, units, small);
+        } else {
+            interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, channels, volume(p->big), units, big);
+            interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, channels, volume(p->small), units, small);
+        }
+        if (!channels_last(p) && p->N * p->big_n > FAR && n + 1 < p->N) {
             prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, channels * volume(p->big), 0);
             prefetch(c->small + (n + 1) * p->small_n + g * p->small_c, channels * volume(p->small), 0);
         }
-        w_rows(&q, big, small, LANES, 0, in_image, sums);
+        w_rows(units, &q, big, small, LANES, 0, in_image, sums);
     }
 }
 
@@ -811,9 +861,15 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
                 lanes_store(to + i * p->w_g + k, v[i], true, least(LANES, K - k));
             continue;
         }
-        for (int64_t i = 0; i < least(LANES, K - k); i++)
+        for (int64_t i = 0; i < least(LANES, K - k); i++) {
+            elem *tap = (elem *)(uintptr_t)tap_of(p, to, k + i);
+            if (p->w_g == 1) {
+                lanes_store(tap, v[i], true, lanes);
+                continue;
+            }
             for (int64_t l = 0; l < lanes; l++)
-                elem_put((elem *)(uintptr_t)tap_of(p, to, k + i) + l * p->w_g, v[i][l]);
+                elem_put(tap + l * p->w_g, v[i][l]);
+        }
     }
 }
 
@@ -825,7 +881,7 @@ int64_t depthwise_channels_w_scratch(const opwright_problem *p, int64_t workers)
 
 void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                           const opwright_team *team, void *scratch) {
-    const int64_t blocks = ceil_div(p->G, LANES), rows = channels_last(p) ? p->N * p->small[0] * p->small[1] : p->N;
+    const int64_t blocks = ceil_div(p->G, LANES), rows = w_copied(p) ? p->N : p->N * p->small[0] * p->small[1];
     w_call c = {p, big, small, weights, scratch, (char *)scratch + sums_bytes(p), own_bytes(p), w_chunks(p), 0};
     c.rows = ceil_div(rows, c.chunks);
     c.chunks = ceil_div(rows, c.rows);
