@@ -462,6 +462,12 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
         // Pixels side by side, here and there, are one long line of channels.
         const bool joined = step == reduced && pixel * UNIT_CHANNELS == reduced;
         const int64_t lines = joined ? 1 : count, length = joined ? count * reduced : reduced;
+        if (length <= LANES * UNIT_CHANNELS) { // one mask for all
+            const int64_t units_ = ceil_div(length, UNIT_CHANNELS);
+            for (int64_t x = 0; x < lines; x++, row += step, to += pixel)
+                units_store_part(to, channel_units(row, length), units_);
+            return;
+        }
         for (int64_t x = 0; x < lines; x++, row += step, to += pixel)
             for (int64_t c = 0; c < length; c += LANES * UNIT_CHANNELS) {
                 __builtin_prefetch((const void *)((uintptr_t)(row + c) + COPY_AHEAD), 0, 2);
@@ -799,7 +805,7 @@ typedef struct block {
 
 // Where the row `row` below the first one stands.
 INLINE int64_t slot_of(const block *b, int64_t row) {
-    const int64_t slot = b->first_slot + row / b->row_divisor;
+    const int64_t slot = b->first_slot + over(row, b->row_divisor);
     return slot < b->slots ? slot : slot - b->slots;
 }
 
@@ -874,8 +880,8 @@ static void place_input(block *b, bool first, bool copy) {
             continue;
         }
         for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
-            const int64_t slot = (row - b->low_row) / b->row_divisor;
-            if ((row - b->low_row) % b->row_divisor != 0 || slot % b->parts != b->part)
+            const int64_t slot = over(row - b->low_row, b->row_divisor);
+            if (slot * b->row_divisor != row - b->low_row || (b->parts > 1 && slot % b->parts != b->part))
                 continue;
             unit *to = b->rows + t * b->plane_step + slot_of(b, row - b->low_row) * b->row_step;
             const elem *from = plane + row * s->in_x[1];
