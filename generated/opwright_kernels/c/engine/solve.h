@@ -6,6 +6,14 @@
 #include "phases.h"
 #include "tile.h"
 
+enum { STREAMED_BYTES = 4 << 20 };
+
+// Whether an output is so large that it may be stored past the caches.
+INLINE bool outgrows_caches(const solve *s) {
+    const int64_t outputs = s->axes[0].out * s->axes[1].out * s->axes[2].out;
+    return s->problem->N * s->problem->G * s->lanes * outputs >= STREAMED_BYTES / (int64_t)sizeof(elem);
+}
+
 // Neighbouring axes of a product without taps are one axis: longer rows, fuller tiles.
 static inline void collapse(opwright_problem *p) {
     for (int a = 0; a < 3; a++)

@@ -1,0 +1,419 @@
+// channels.c: how a problem is cut into blocks, steps, chunks and panels, and where their scratch lies.
+
+#ifndef OPWRIGHT_CHANNELS_PLAN_H
+#define OPWRIGHT_CHANNELS_PLAN_H
+
+#include "engine.h"
+#include "solve.h"
+
+enum {
+    ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
+    KEPT_BYTES = 4 << 20,   // of all copied input that waits in the third-level cache while a panel of weights, in the
+    PANEL_BYTES = 768 << 10, // second-level cache, meets it
+    KEPT_PANELS = 8,        // fewer are too few tasks for that
+    FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
+    CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
+    SUMS_BYTES = 256 << 10, // that wait for the next ones: these stay in the second-level cache too
+    FEW_IN_STEP = 96,       // pixels of a step for which weights beyond the second-level cache come anew
+    LEAST_STACKED = 8,      // images that are columns,
+    STACKED_COLUMNS = 16,   // of rows of so many outputs at most,
+    STACKED_PIXELS = 4096,  // outputs of all images: their sums of a panel stay in the second-level cache
+    STACKED_UNITS = 2 * LANES, // reduced channels at least: each tap has a run
+    STACKED_LANES = 2 * KEPT_PANELS * LANES, // shares of which are tasks
+    LEAST_CHUNK = 8 * LANES, // reduced channels, in units, of runs that are long enough
+    BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
+    KEPT_PARTS = 4,         // that a block's copied rows are shared out as
+    HELD_COLUMNS = 8 * LANES, // outputs of several rows
+    SHORT_ROW = 2 * LANES,  // columns of input up to which rows are transposed together
+    FEWEST_BLOCKS = 16,     // unless their weights are many
+    CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
+    // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
+    // NCX, where both transpose, has its match at 8.
+    MOST_SHARING = 16,
+    NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
+    MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
+    SEARCHED_BYTES = 256 << 10, // of packed weights that are searched for Inf and NaN for that
+    MOST_REST = LANES / 4,  // channels beyond whole vectors whose sums are over lanes
+    LONG_SUM = 8 * LANES,   // units from which on they are
+    AHEAD = 4,              // lines of weights that are asked for before they are packed
+    FAR_AHEAD = 16,         // the same where they lie across the panels
+    COPY_AHEAD = 8 << 10,   // bytes of input that are asked for before they are copied: further than the hardware looks
+};
+
+typedef struct plan {
+    solve s;
+    int64_t channels;      // reduced, in units
+    bool line;             // the channels of all taps of a row are paired as one line
+    int64_t row_taps;      // units of packed weights of a row of taps
+    int64_t together;      // groups that share a vector of lanes
+    int64_t groups, lanes; // with those taken as one
+    int64_t vectors, wide; // vectors of output channels; vectors of a panel, at the most
+    int64_t rest;          // output channels of the last panel, which have no vectors
+    int64_t panels;
+    bool copied;           // the input is copied to scratch
+    bool inside;           // but not by blocks that meet no padding
+    bool own;              // a task packs its own weights
+    bool kept;             // and all input has been copied before
+    bool in_place;         // weights are read where they are
+    bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
+    bool direct;           // tiles write to the output
+    bool streamed;         // the output is stored past the caches, where it is aligned
+    bool spread;           // some columns or rows of output have no taps, and none in the buffer
+    int64_t met;           // of the phases of columns, those that have their place in the buffer
+    bool padded;           // rows have zeros beside them, which tiles multiply
+    int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
+    bool stacked;          // columns are images
+    int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
+    int64_t apart;         // rows of a step, in q: as far as the taps are, so that they meet the same rows of input
+    int64_t rows, columns; // of a step, in q
+    int64_t steps;         // of a block, one below the other
+    int64_t held;          // rows that are finished at once
+    bool joined;           // rows are copied together
+    int64_t row_blocks, column_blocks, groups_of_panels;
+    int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
+    int64_t panel_units;   // of one vector's share of a packed panel
+    int64_t panel_sums;    // of a panel that wait for the next chunk
+    int64_t chunk, chunks; // of the reduced channels: a step copies one and adds its products before the next
+    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
+        positions_bytes, spread_bytes, weights_bytes;
+} plan;
+
+INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
+
+// The vector that it begins with; vectors are shared out evenly.
+INLINE int64_t panel_first(const plan *p, int64_t panel) {
+    return is_rest(p, panel) ? p->vectors : panel * p->vectors / (p->panels - (p->rest > 0));
+}
+INLINE int64_t panel_width(const plan *p, int64_t panel) {
+    return is_rest(p, panel) ? 1 : panel_first(p, panel + 1) - panel_first(p, panel);
+}
+// Vectors of all panels of a group.
+INLINE int64_t group_width(const plan *p) { return p->vectors + (p->rest > 0); }
+
+// Of those that are taken as one, the last ones may be fewer.
+INLINE int64_t groups_of(const plan *p, int64_t group) {
+    return least(p->together, p->s.problem->G - group * p->together);
+}
+
+INLINE bool far_dilated(const axis *w) { return w->offset_step >= CLIPPED * w->in_step; }
+
+// How many groups share a vector where one would leave lanes empty: what they reach of a pixel has to fit a few vectors.
+static int64_t groups_together(const solve *s) {
+    const int64_t groups = least(LANES / s->lanes, s->problem->G);
+    const bool small = s->lanes * s->reduced <= (s->in_c == 1 && s->out_c == 1 ? MOST_SHARING : MOST_SHARING / 2);
+    const bool fit = groups * s->lanes * 4 >= LANES * 3 && groups * s->reduced <= MOST_PICKED * LANES;
+    return groups > 1 && small && fit ? groups : 1;
+}
+
+// From a pixel of the input to the next.
+INLINE int64_t pixel_bytes(const plan *p) {
+    return p->line ? p->s.reduced * (int64_t)sizeof(elem) : p->pixel * (int64_t)sizeof(unit);
+}
+
+// Of a copied row, with room for a vector beyond it, of which the last pair takes a half.
+INLINE int64_t row_units(const plan *p) {
+    return p->line ? ceil_div(p->slot_columns * p->s.reduced, UNIT_CHANNELS) + LANES : p->slot_columns * p->pixel;
+}
+
+// Of the distances between the rows of input that a block of so many rows, `apart` from each other, needs.
+static int64_t row_divisor(const axis *h, int64_t apart, int64_t rows) {
+    if (h->out_step != 1)
+        return 1;
+    return gcd(h->taps == 1 ? apart * h->in_step : h->offset_step, rows == 1 ? 0 : apart * h->in_step);
+}
+
+// The widest and then the highest step whose input fits into so many bytes, and blocks of steps, enough to share out.
+static void shape_blocks(plan *p, int64_t bytes) {
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t width = ceil_div(w->out, w->out_step), all_rows = ceil_div(h->out, h->out_step);
+    p->apart = h->out_step > 1 || h->taps == 1 ? 1 : least(all_rows, h->offset_step / gcd(h->offset_step, h->in_step));
+    const int64_t height = ceil_div(all_rows, p->apart), between = p->apart * h->in_step;
+    const int64_t tile = most_rows(p->wide), planes = s->problem->N * p->groups * d->out * p->apart;
+    const bool few_weights = d->taps * h->taps * w->taps * s->reduced * s->lanes * 4 < 200 << 10;
+    int64_t low, high;
+    span(h, s->backward, 0, 1, &low, &high);
+    const int64_t row_reach = high - low, divisor = row_divisor(h, p->apart, 2);
+    span(w, s->backward, 0, 1, &low, &high);
+    const int64_t column_reach = high - low;
+
+    int64_t slots;
+    const int64_t together = p->interleaved ? height : 1;
+    p->columns = least(width, p->direct ? width : most(1, BUFFER_COLUMNS / (w->out_step * together)));
+    for (;; p->columns = ceil_div(p->columns, 2)) {
+        p->column_blocks = ceil_div(width, p->columns);
+        if (p->column_blocks > 1)
+            p->columns = ceil_div(ceil_div(width, p->column_blocks), tile) * tile;
+        p->column_blocks = ceil_div(width, p->columns);
+        p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
+        if (far_dilated(w)) // zeros beside a row are not multiplied
+            p->slot_columns = least(p->slot_columns, w->in);
+        slots = bytes / most(1, d->taps * row_units(p) * 4);
+        const bool fits = together * ceil_div(row_reach, row_divisor(h, p->apart, 1)) <= slots;
+        const bool enough = !few_weights || height / together * planes * p->column_blocks >= FEWEST_BLOCKS;
+        const bool far = 2 * column_reach >= p->columns * w->in_step; // halves of the columns are copied from much the same
+        if (p->columns <= 2 * tile || ((fits || far) && enough))
+            break;
+    }
+    p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / between;
+    const int64_t fewest = few_weights ? least(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
+    p->rows = ceil_div(height, most(fewest, ceil_div(height, p->rows)));
+    if (p->interleaved)
+        p->rows = height;
+    if (p->together > 1) {
+        const int64_t in_row = p->slot_columns * s->problem->G * s->reduced, out_row = p->columns * s->problem->G * s->lanes;
+        while (p->rows > 1 && (((p->rows - 1) * between + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
+            p->rows = ceil_div(p->rows, 2);
+    }
+    p->divisor = row_divisor(h, p->apart, p->rows);
+    p->slots = ceil_div(row_reach + (p->rows - 1) * between, p->divisor);
+    // Steps keep the rows of input that they share with the one before.
+    const int64_t steps = ceil_div(height, p->rows);
+    p->steps = 1;
+    if (p->copied && p->together == 1 && p->chunks == 1 && between % p->divisor == 0 && row_reach > between)
+        p->steps = most(1, steps * planes * p->column_blocks / (2 * FEWEST_BLOCKS));
+    p->steps = ceil_div(steps, ceil_div(steps, least(steps, p->steps)));
+    p->row_blocks = p->apart * ceil_div(steps, p->steps);
+}
+
+// Of an image and group.
+INLINE int64_t blocks_of(const plan *p) { return p->s.axes[0].out * p->row_blocks * p->column_blocks; }
+
+static int64_t copied_bytes(const plan *p) {
+    return p->copied ? rounded(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
+}
+
+// The phases before r that have taps.
+static int64_t phases_met(const axis *a, int64_t r, bool backward) {
+    int64_t met = 0;
+    for (int64_t i = 0; i < r; i++)
+        met += phase_of(a, i, backward).taps > 0;
+    return met;
+}
+
+// The columns of `count` that have a place in the buffer, where the first one is of the first phase.
+static int64_t columns_met(const plan *p, int64_t count) {
+    const axis *w = &p->s.axes[2];
+    return p->spread ? count / w->out_step * p->met + phases_met(w, count % w->out_step, p->s.backward) : count;
+}
+
+INLINE int64_t step_outputs(const plan *p) {
+    const axis *h = &p->s.axes[1], *w = &p->s.axes[2];
+    return p->rows * h->out_step * least(w->out, p->columns * w->out_step);
+}
+
+// Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
+INLINE int64_t copied_pixel(int64_t channels, int64_t in_step) {
+    return channels * in_step * 4 % 2048 == 0 ? channels + 16 : channels;
+}
+
+// Where rows of input are so long that few fit, weights beyond the second-level cache are read again for few pixels. Then
+// higher steps take some channels after the other: 2048 channels, taps 12 apart, 33 columns, 1.05 (NXC) and 1.13 times
+// (NCX) as fast; 999 channels, taps 6 apart, 38 columns 1.12 and 1.35. Sums to 1024 channels do not stay in the cache, 0.75
+// times as fast over 512 channels of 2x2, f16. Rejected: parts of a panel that stay in the second-level cache, one for all
+// rows of a step, 0.95 to 1.0 times as fast over 512 channels of 3x3; in the first-level one 0.7 to 0.9. Chunks of half
+// as many channels: 0.96 to 1.0; of a quarter 0.82.
+static void chunk_channels(plan *p) {
+    const bool many = p->panel_units * group_width(p) * 4 > PANEL_BYTES;
+    if (!p->copied || p->padded || !many || p->own || p->line || p->together > 1 || p->interleaved || p->rest > 0)
+        return;
+    plan more = *p;
+    for (int64_t chunks = 2; step_outputs(p) < FEW_IN_STEP && p->row_blocks > p->apart && p->chunk > LEAST_CHUNK; chunks++) {
+        more.chunk = ceil_div(ceil_div(p->channels, chunks), LANES) * LANES;
+        more.chunks = ceil_div(p->channels, more.chunk);
+        more.pixel = copied_pixel(more.chunk, p->s.axes[2].in_step);
+        more.inside = false;
+        shape_blocks(&more, CHUNK_BYTES);
+        if (step_outputs(&more) * group_width(p) * LANES * 4 > SUMS_BYTES)
+            return;
+        *p = more;
+    }
+}
+
+// Takes blocks of all rows, whose input is copied once, where the weights would be read for each block more often.
+static void keep_input(plan *p) {
+    const int64_t panel = p->panel_units * p->wide * 4, weights = p->panel_units * group_width(p) * 4;
+    const int64_t images = p->s.problem->N * p->groups;
+    if (!p->copied || p->line || p->together > 1 || p->interleaved || panel > PANEL_BYTES ||
+        p->groups * p->panels < KEPT_PANELS)
+        return;
+    plan kept = *p;
+    const int64_t planes = images * p->s.axes[0].out * p->apart;
+    shape_blocks(&kept, KEPT_BYTES / planes);
+    const int64_t blocks = images * blocks_of(&kept), bytes = blocks * copied_bytes(&kept);
+    if (kept.row_blocks > kept.apart || kept.steps > 1 || bytes > KEPT_BYTES)
+        return;
+    if (p->panels * bytes >= p->s.problem->N * blocks_of(p) * p->steps * weights)
+        return;
+    *p = kept;
+    p->own = p->kept = true;
+    p->kept_bytes = bytes;
+}
+
+// A vector of neighbouring outputs that begins with some phase: columns of the buffer, counted from `first`, that of a
+// first phase; -1 for those that are not there.
+typedef struct pattern {
+    ivec lanes;
+    int64_t first;
+} pattern;
+
+// From a channel to the next of a row's columns that have taps.
+INLINE int64_t line_of(const plan *p) {
+    const int64_t columns = columns_met(p, least(p->s.axes[2].out, p->columns * p->s.axes[2].out_step));
+    return ceil_div(columns, LANES) * LANES + LANES;
+}
+
+static void list_patterns(const plan *p, pattern *patterns) {
+    const axis *w = &p->s.axes[2];
+    for (int64_t r = 0; r < w->out_step; r++) {
+        int32_t met = 0;
+        patterns[r].first = phases_met(w, r, p->s.backward);
+        for (int64_t lane = 0; lane < LANES; lane++)
+            patterns[r].lanes[lane] = phase_of(w, (r + lane) % w->out_step, p->s.backward).taps > 0 ? met++ : -1;
+    }
+}
+
+// From a pixel's sums of all images to the next one's.
+INLINE int64_t stacked_pitch(const plan *p, int64_t width) { return (p->s.axes[2].out * width + 1) * LANES; }
+
+// Images as columns, where planes have an axis to spare: rows and columns take the place of planes and rows.
+static bool stack_images(opwright_problem *p, bool backward) {
+    const opwright_problem old = *p;
+    const int64_t lanes = backward ? p->B : p->A, reduced = backward ? p->A : p->B;
+    const int64_t *out = backward ? p->big : p->small, *in = backward ? p->small : p->big;
+    const bool plane = p->taps[0] == 1 && p->small[0] == 1 && p->big[0] == 1 && p->pad[0] == 0;
+    const int64_t columns = backward ? ceil_div(out[2], p->stride[2]) : out[2], taps = p->taps[1] * p->taps[2];
+    if (!plane || taps == 1 || p->N < LEAST_STACKED || columns > STACKED_COLUMNS || lanes < STACKED_LANES ||
+        reduced < STACKED_UNITS * UNIT_CHANNELS || reduced % UNIT_CHANNELS != 0 || p->N * in[1] * in[2] > taps * lanes ||
+        p->N * out[1] * out[2] > STACKED_PIXELS)
+        return false;
+    move_axis(&old, 1, p, 0);
+    move_axis(&old, 2, p, 1);
+    p->small[2] = p->big[2] = p->N;
+    p->small_x[2] = p->small_n, p->big_x[2] = p->big_n, p->w_k[2] = p->w_k[1];
+    p->taps[2] = p->stride[2] = p->dilation[2] = 1, p->pad[2] = 0;
+    p->N = 1;
+    return true;
+}
+
+static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
+    collapse(problem);
+    const bool stacked = stack_images(problem, backward);
+    *p = (plan){.s = solve_of(problem, backward)};
+    const solve *s = &p->s;
+    const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
+    p->together = groups_together(s);
+    p->groups = ceil_div(problem->G, p->together);
+    p->lanes = s->lanes * p->together;
+    const int64_t taps = d->taps * h->taps * w->taps;
+    // Phases of a row would have to begin with whole pairs.
+    p->line = OPWRIGHT_PAIRS && p->together == 1 && s->reduced % UNIT_CHANNELS != 0 && w->classes == 1 &&
+              w->offset_step == 1 && s->in_x[2] == s->reduced && (s->in_c == 1 || s->reduced == 1);
+    p->row_taps = p->line ? ceil_div(w->taps * s->reduced, UNIT_CHANNELS) : w->taps * p->channels;
+    p->panel_units = d->taps * h->taps * p->row_taps * LANES;
+    p->rest = p->lanes > LANES && p->lanes % LANES <= MOST_REST && p->together == 1 && !p->line &&
+              p->channels >= LANES && taps * p->channels >= LONG_SUM ? p->lanes % LANES : 0;
+    p->vectors = ceil_div(p->lanes - p->rest, LANES);
+
+    const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
+    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    // An odd vector makes three of the last two.
+    const int64_t panels = row_count <= 3 && p->vectors >= 4 ? ceil_div(p->vectors, 4) : most(1, p->vectors / 2);
+    p->wide = ceil_div(p->vectors, panels);
+    p->panels = panels + (p->rest > 0);
+
+    int64_t low, high;
+    span(w, backward, 0, row_count, &low, &high);
+    const bool padded = low < 0 || high > w->in;
+    const bool pixels_of_units = sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->in_c == 1 &&
+                                 s->reduced % UNIT_CHANNELS == 0;
+    p->copied = padded || !pixels_of_units || p->together > 1;
+    p->pixel = p->together > 1 ? p->channels * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
+    if (p->copied && p->together == 1 && !p->line)
+        p->pixel = copied_pixel(p->pixel, w->in_step);
+    p->chunks = 1, p->chunk = p->channels;
+    p->padded = padded && !far_dilated(w);
+    p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
+    p->interleaved = s->in_c != 1 && s->out_c != 1 && p->together == 1 && h->taps == 1 && h->in == h->out &&
+                     h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
+                     s->out_x[1] == 1 && s->in_x[2] == h->in && s->out_x[2] == h->out;
+    shape_blocks(p, ROWS_BYTES);
+
+    p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
+    if (stacked) {
+        p->stacked = p->own = p->copied = p->kept = true;
+        p->interleaved = p->inside = false;
+        p->pixel = copied_pixel(p->channels, 1);
+        p->apart = p->row_blocks = p->column_blocks = p->steps = 1;
+        p->rows = ceil_div(h->out, h->out_step), p->columns = w->out;
+        p->kept_bytes = p->groups * d->in * h->in * w->in * p->pixel * 4;
+    } else if (!p->own)
+        keep_input(p);
+    chunk_channels(p);
+    // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads them
+    // again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to 1.4.
+    const bool few_rows = problem->N * d->out * h->out <= w->out;
+    p->in_place = p->own && !stacked && few_rows && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 &&
+                  s->lanes % LANES == 0;
+    // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
+    // read again, unless all weights are finite.
+    const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
+    const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
+                       (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
+    const bool large = outgrows_caches(s);
+    p->streamed = lines && large && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
+                  s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0;
+    const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
+    p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
+
+    const bool planes = p->together == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
+    p->joined = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
+                w->in < SHORT_ROW && p->divisor == 1;
+    p->met = w->out_step;
+    for (int a = 0; a < 3 && s->out_c != 1 && s->out_x[2] == 1 && p->chunks == 1; a++)
+        p->spread |= phases_met(&s->axes[a], s->axes[a].out_step, backward) < s->axes[a].out_step;
+    if (p->spread)
+        p->met = phases_met(w, w->out_step, backward);
+    p->held = !p->interleaved && !p->spread && p->apart == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
+              s->out_x[1] == w->out && w->out % LANES != 0 ? most(1, HELD_COLUMNS / w->out) : 1;
+
+    p->rows_bytes = p->kept ? 0 : copied_bytes(p);
+    p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
+    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
+    p->buffer_bytes = p->direct ? 0 : rounded(columns_met(p, finished) * p->wide * LANES * 4);
+    if (p->stacked && !p->direct)
+        p->buffer_bytes = rounded(d->out * h->out * stacked_pitch(p, p->wide) * 4);
+    p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
+    p->spread_bytes = p->spread ? rounded(w->out_step * (int64_t)sizeof(pattern)) : 0;
+    p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
+    p->panel_sums = p->chunks > 1 ? step_outputs(p) * p->wide * LANES : 0;
+    p->sums_bytes = rounded(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
+    p->bias_bytes = rounded(p->groups * group_width(p) * LANES * 4);
+    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
+    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
+    p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
+    p->streamed |= p->spread && p->together == 1 && large;
+}
+
+// From one of a tile's pixels to the next, in bytes.
+INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * pixel_bytes(p); }
+
+static int64_t worker_bytes(const plan *p) {
+    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->line_bytes + p->sums_bytes + p->panel_bytes;
+}
+
+typedef struct call {
+    plan p;
+    const elem *in, *weights, *bias;
+    elem *out;
+    unit *packed, *kept;
+    float *biases;
+    int64_t *positions;
+    pattern *patterns;
+    char *workers;
+    bool finite; // all weights are known to be
+    bool streamed;
+} call;
+
+#endif

@@ -1,0 +1,562 @@
+// weights.c: the operands of one block, copied or transposed to rows of big and panels of small.
+
+#ifndef OPWRIGHT_WEIGHTS_PACK_H
+#define OPWRIGHT_WEIGHTS_PACK_H
+
+#include "weights_plan.h"
+
+#if LANES == 16
+#define EVERY_OTHER_LANE 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#elif LANES == 8
+#define EVERY_OTHER_LANE 0, 2, 4, 6, 9, 11, 13, 15
+#else
+#define EVERY_OTHER_LANE 0, 2, 5, 7
+#endif
+
+// LANES elements `apart`, the first n of them.
+INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
+    if (apart == 1 || n == 1)
+        return n == LANES ? elem_load(from) : elem_load_part(from, n);
+    if (apart == 2 && n == LANES) {
+        // The second begins one early: what follows the last element may not be there.
+        const vec first = elem_load(from), second = elem_load(from + LANES - 1);
+        return SHUFFLE(first, second, EVERY_OTHER_LANE);
+    }
+    elem some[LANES] = {0};
+    if (n == LANES) {
+        UNROLL for (int i = 0; i < LANES; i++) some[i] = from[i * apart];
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            some[i] = from[i * apart];
+    }
+    return elem_load(some);
+}
+
+INLINE void put(float *to, vec v, int64_t n) {
+    if (n == LANES)
+        vec_store(to, v);
+    else
+        vec_store_part(to, v, n);
+}
+
+#if OPWRIGHT_PAIRS
+#define EVERY_SECOND(i) (i), 2 + (i), 4 + (i), 6 + (i), 8 + (i), 10 + (i), 12 + (i), 14 + (i), \
+                        16 + (i), 18 + (i), 20 + (i), 22 + (i), 24 + (i), 26 + (i), 28 + (i), 30 + (i)
+
+// The first n of 2 * LANES elements, the others 0; nothing past them is read.
+INLINE uvec load_halves(const elem *from, int64_t n) {
+    uvec halves = {0};
+    if (n >= 2 * LANES)
+        memcpy(&halves, from, sizeof halves);
+    else if (n > 0)
+        halves = pairs_load_part(from, n);
+    return halves;
+}
+#endif
+
+// How two bf16 become a word: an element and the one that lies `other` beyond it, of which `mask` is kept; of the last
+// word, where `half`, only the first. With pairs false, words are floats.
+typedef struct words {
+    bool pairs, half;
+    int64_t other;
+    uint32_t mask;
+} words;
+
+// Remembers in which lanes an Inf or NaN was met: 0 times it is NaN.
+INLINE void look(vec *seen, vec v, words way) {
+#if OPWRIGHT_PAIRS
+    if (way.pairs) {
+        uvec bits;
+        memcpy(&bits, &v, sizeof bits);
+        *seen = dot_pairs(*seen, bits, (uvec){0});
+        return;
+    }
+#endif
+    (void)way;
+    *seen += v * 0;
+}
+
+// LANES words, the first n of them, `apart` elements from one to the next.
+INLINE vec load_words(const elem *from, int64_t apart, int64_t n, words way) {
+#if OPWRIGHT_PAIRS
+    if (way.pairs && apart == 2 && way.other == 1)
+        return (vec)load_halves(from, 2 * n - way.half);
+    if (way.pairs && apart == 4 && way.other == 2) {
+        // The second begins one early: what follows the last element may not be there.
+        const int64_t there = 4 * n - 1 - 2 * way.half;
+        const uvec first = load_halves(from, there) & 0xffffu;
+        const uvec second = load_halves(from + 2 * LANES - 1, there - 2 * LANES + 1) >> 16;
+        return (vec)(SHUFFLE(first, second, EVERY_SECOND(0)) | SHUFFLE(first, second, EVERY_SECOND(1)) << 16);
+    }
+    if (way.pairs) {
+        vec first = load_apart(from, apart, n);
+        const vec second = way.half ? (vec){0} : load_apart(from + way.other, apart, n);
+        uvec low, high;
+        memcpy(&low, &first, sizeof low);
+        memcpy(&high, &second, sizeof high);
+        low = (low >> 16 | high) & way.mask;
+        memcpy(&first, &low, sizeof low);
+        return first;
+    }
+#endif
+    (void)way;
+    return load_apart(from, apart, n);
+}
+
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+// LANES channels of 2 * LANES pixels: pairs of pixels are transposed as one word.
+INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, int64_t ahead, vec seen[4]) {
+    const words floats = {0};
+    vec words_[LANES];
+    UNROLL for (int row = 0; row < LANES; row++) {
+        memcpy(words_ + row, from + row * c, sizeof *words_);
+        __builtin_prefetch(from + row * c + ahead);
+    }
+    vec_transpose(words_);
+    UNROLL for (int j = 0; j < LANES; j++) {
+        uvec bits;
+        memcpy(&bits, words_ + j, sizeof bits);
+        const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
+        const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
+        look(seen + j % 2 * 2, even, floats);
+        look(seen + j % 2 * 2 + 1, odd, floats);
+        vec_store(to + 2 * j * pitch, even);
+        vec_store(to + (2 * j + 1) * pitch, odd);
+    }
+}
+#endif
+
+// LANES pixels of two to four channels, side by side. A pixel is stored with what follows its channels, the next one
+// upon that.
+INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words way, vec seen[4]) {
+    vec v[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        v[i] = i < channels ? load_words(from + i * c, x, LANES, way) : (vec){0};
+        look(seen + i, v[i], way);
+    }
+    const vec a = SHUFFLE(v[0], v[1], QUARTERS(MINGLE, 0, 1)), b = SHUFFLE(v[0], v[1], QUARTERS(MINGLE, 2, 3));
+    const vec d = SHUFFLE(v[2], v[3], QUARTERS(MINGLE, 0, 1)), e = SHUFFLE(v[2], v[3], QUARTERS(MINGLE, 2, 3));
+    float pixels[4][LANES];
+    vec_store(pixels[0], SHUFFLE(a, d, QUARTERS(QUARTER, 0, 1)));
+    vec_store(pixels[1], SHUFFLE(a, d, QUARTERS(QUARTER, 2, 3)));
+    vec_store(pixels[2], SHUFFLE(b, e, QUARTERS(QUARTER, 0, 1)));
+    vec_store(pixels[3], SHUFFLE(b, e, QUARTERS(QUARTER, 2, 3)));
+    UNROLL for (int i = 0; i < LANES - 1; i++) memcpy(to + i * channels, pixels[i % 4] + i / 4 * 4, 16);
+    for (int64_t i = 0; i < channels; i++)
+        to[(LANES - 1) * channels + i] = pixels[3][LANES - 4 + i];
+}
+
+// count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
+// LANES unless it is `channels`.
+INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
+                    int64_t channels, int64_t fill, words way, vec *all_seen) {
+    vec seen[4] = {{0}, {0}, {0}, {0}};
+    if (channels == 1)
+        c = 1;
+    if (c == 1 && x == channels && pitch == channels) {
+        const int64_t all = count * channels;
+        int64_t i = 0;
+        for (; i + LANES <= all; i += LANES) {
+            const vec v = load_words(from + i, 1, LANES, way);
+            __builtin_prefetch(from + i + STREAM);
+            look(seen, v, way);
+            vec_store(to + i, v);
+        }
+        if (i < all) {
+            const vec v = load_words(from + i, 1, all - i, way);
+            look(seen, v, way);
+            vec_store_part(to + i, v, all - i);
+        }
+    } else if (c == 1 && fill <= LANES) {
+        // A vector of what a look finds would go to memory and back for each pixel above: 20 cycles.
+        const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
+        if (channels == LANES)
+            for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
+                const vec v = load_words(from, 1, LANES, way);
+                __builtin_prefetch(from + ahead, 0, 2);
+                if (way.pairs)
+                    __builtin_prefetch(from + way.other + ahead, 0, 2);
+                look(seen, v, way);
+                vec_store(to, v);
+            }
+        else
+            for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
+                const vec v = load_words(from, 1, channels, way);
+                __builtin_prefetch(from + ahead, 0, 2);
+                if (way.pairs)
+                    __builtin_prefetch(from + way.other + ahead, 0, 2);
+                look(seen, v, way);
+                vec_store_part(to, v, fill);
+            }
+    } else if (c == 1) {
+        // Two strips on, both pixels of a pair, to L2: half a strip on, one of them, took 7.2 instead of 5.7 ms, 1x1 56x56
+        // 64 -> 256, bf16.
+        const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
+        for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
+            int64_t i = 0;
+            for (; i + LANES <= channels; i += LANES) {
+                const vec v = load_words(from + i, 1, LANES, way);
+                __builtin_prefetch(from + i + ahead, 0, 2);
+                if (way.pairs)
+                    __builtin_prefetch(from + i + way.other + ahead, 0, 2);
+                look(seen + i / LANES % 4, v, way);
+                vec_store(to + i, v);
+            }
+            if (i < channels) {
+                const vec v = load_words(from + i, 1, channels - i, way);
+                look(seen, v, way);
+                put(to + i, v, least(LANES, fill - i));
+                i += LANES;
+            }
+            for (; i < fill; i += LANES)
+                vec_store(to + i, (vec){0});
+        }
+    } else if (channels <= 4 && pitch == channels && count >= LANES) {
+        for (int64_t pixel = 0; pixel < count; pixel += LANES) {
+            const int64_t at = least(pixel, count - LANES);
+            pack_few(to + at * channels, from + at * x, c, x, channels, way, seen);
+        }
+    } else {
+        const int64_t ahead = c > 4 * STREAM ? STREAM : LANES * c;
+        const int64_t line = LINE / (int64_t)sizeof(elem);
+        const bool half = way.half, words_lie = x == 1 || (way.pairs && x == 2 * way.other && way.other <= 2);
+        for (int64_t i = 0; i < fill; i += LANES) {
+            const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
+            int64_t pixel = 0;
+#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
+            if (rows == LANES && x == 1 && !way.pairs)
+                for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
+                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, ahead, seen);
+#endif
+            for (; pixel < count; pixel += LANES) {
+                const int64_t n = least(LANES, count - pixel);
+                const elem *first = from + i * c + pixel * x;
+                way.half = half && pixel + n == count;
+                float *out = to + pixel * pitch + i;
+                vec v[LANES];
+                if (rows == LANES && words_lie && n == LANES) {
+                    UNROLL for (int row = 0; row < LANES; row++) {
+                        v[row] = load_words(first + row * c, x, LANES, way);
+                        __builtin_prefetch(first + row * c + ahead);
+                        if (x > 2)
+                            __builtin_prefetch(first + row * c + ahead + line);
+                    }
+                } else if (rows == LANES && words_lie) {
+                    UNROLL for (int row = 0; row < LANES; row++) {
+                        v[row] = load_words(first + row * c, x, n, way);
+                        __builtin_prefetch(first + row * c + ahead);
+                    }
+                } else if (rows == LANES && n == LANES) {
+                    UNROLL for (int row = 0; row < LANES; row++) {
+                        v[row] = load_words(first + row * c, x, LANES, way);
+                        __builtin_prefetch(first + row * c + ahead);
+                        __builtin_prefetch(first + row * c + ahead + line);
+                    }
+                } else {
+                    for (int64_t row = 0; row < LANES; row++)
+                        v[row] = row < rows ? load_words(first + row * c, x, n, way) : (vec){0};
+                }
+                UNROLL for (int row = 0; row < LANES; row++) look(seen + row % 4, v[row], way);
+                vec_transpose(v);
+                if (lanes == LANES && n == LANES) {
+                    UNROLL for (int j = 0; j < LANES; j++) vec_store(out + j * pitch, v[j]);
+                } else if (lanes == LANES) {
+                    UNROLL for (int j = 0; j < LANES; j++) if (j < n) vec_store(out + j * pitch, v[j]);
+                } else {
+                    UNROLL for (int j = 0; j < LANES; j++) if (j < n) vec_store_part(out + j * pitch, v[j], lanes);
+                }
+            }
+        }
+    }
+    *all_seen += (seen[0] + seen[1]) + (seen[2] + seen[3]);
+}
+
+static void pack(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
+                 int64_t channels, int64_t fill, vec *seen) {
+    pack_as(to, pitch, from, c, x, count, channels, fill, (words){0}, seen);
+}
+#if OPWRIGHT_PAIRS
+static void pack_pairs(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x,
+                       int64_t count, int64_t channels, int64_t fill, words way, vec *seen) {
+    way.pairs = true;
+    pack_as(to, pitch, from, c, x, count, channels, fill, way, seen);
+}
+#endif
+
+// An odd number of pixels, paired with those that follow them: the last one alone.
+static void pack_words(float *to, int64_t pitch, const elem *from, int64_t c, int64_t x, int64_t count,
+                       int64_t channels, int64_t fill, bool pairs, vec *seen) {
+#if OPWRIGHT_PAIRS
+    if (pairs) {
+        const int64_t both = count / 2, together = x <= 2 && c != 1 && channels > 4 ? ceil_div(count, 2) : both;
+        pack_pairs(to, pitch, from, c, 2 * x, together, channels, fill,
+                   (words){.half = together != both, .other = x, .mask = ~0u}, seen);
+        if (count % 2 && together == both)
+            pack_pairs(to + both * pitch, pitch, from + 2 * both * x, c, 2 * x, 1, channels, fill,
+                       (words){.other = 0, .mask = 0xffffu}, seen);
+        return;
+    }
+#endif
+    (void)pairs;
+    pack(to, pitch, from, c, x, count, channels, fill, seen);
+}
+
+// count pixels, `apart`, of n floats each, side by side.
+static void gather(float *to, const float *from, int64_t apart, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * n, from + i * apart, (size_t)n * sizeof *to);
+}
+
+// One task's place in the problem, and the block it is at.
+typedef struct place {
+    const plan *l;
+    const elem *big, *small;
+    int64_t merged, channels;       // groups that share the vector, and small's channels of them
+    int64_t a0, a1, b0, b1;         // vectors of those, channels of big
+    int64_t at[4], size[4];         // the box: n, then outputs
+    float *line;                    // of widened pixels
+    bool pairs;                     // words are pairs of bf16 of neighbouring outputs, not floats
+} place;
+
+// n words, each a pair of bf16: the upper halves of first and second, which were widened. `to` may be first.
+static void make_pairs(float *to, const float *first, const float *second, int64_t n) {
+    int64_t i = 0;
+    for (uvec low, high; i + LANES <= n; i += LANES) {
+        memcpy(&low, first + i, sizeof low);
+        memcpy(&high, second + i, sizeof high);
+        low = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + i, &low, sizeof low);
+    }
+    for (uint32_t low, high; i < n; i++) {
+        memcpy(&low, first + i, sizeof low);
+        memcpy(&high, second + i, sizeof high);
+        low = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + i, &low, sizeof low);
+    }
+}
+
+static void locate(place *o, int64_t block) {
+    const plan *l = o->l;
+    const int64_t out[4] = {l->p.N, l->p.small[0], l->p.small[1], l->p.small[2]};
+    for (int i = 3; i >= 0; i--) {
+        o->at[i] = block % l->boxes[i] * l->box[i];
+        o->size[i] = least(l->box[i], out[i] - o->at[i]);
+        block /= l->boxes[i];
+    }
+}
+
+// Where row h of a block is: those that one tap meets are neighbours, so that their runs are one where rows are full.
+INLINE int64_t row_place(const plan *l, int64_t h) {
+    return l->step[1] == 1 ? h : h % l->step[1] * (l->height / l->step[1]) + h / l->step[1];
+}
+
+// The input positions [first, end) of a row's phase r that exist, of `positions` that its taps reach.
+INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, int64_t *positions) {
+    const opwright_problem *p = &o->l->p;
+    const int64_t outputs = up_div(o->size[3] - r, o->l->phases), unit = o->l->pace;
+    const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
+    *positions = (outputs - 1) * o->l->step[2] + o->l->reach;
+    *first = least(*positions, most(0, up_div(-begin, unit)));
+    *end = most(*first, least(*positions, floor_div(p->big[2] - 1 - begin, unit) + 1));
+}
+
+// Whether zeros stand for input that does not exist.
+static bool pads(const place *o) {
+    for (int64_t r = 0; r < least(o->l->phases, o->size[3]); r++) {
+        int64_t first, end, positions;
+        row_inside(o, r, &first, &end, &positions);
+        if (first > 0 || end < positions)
+            return true;
+    }
+    return false;
+}
+
+// The input planes (axis 0) or rows (axis 1) of a block, in steps of unit from the first output's first tap: the first
+// that exists.
+INLINE int64_t first_inside(const place *o, int axis) {
+    const opwright_problem *p = &o->l->p;
+    return most(0, up_div(p->pad[axis] - o->at[axis + 1] * p->stride[axis], o->l->unit[axis]));
+}
+
+// A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
+// the outputs are odd in number, the taps of the last one follow behind the row, their second halves 0: it must not
+// meet what another output's pair holds there, which may be Inf.
+static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
+    const plan *l = o->l;
+    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->reach, apart = l->jump;
+    const int64_t last = (outputs - 1) * apart;
+    if (outputs % 2) {
+        float *half = row + (l->positions - taps) * channels;
+        clear(half, taps * channels);
+        make_pairs(half, row + last * channels, half, taps * channels);
+    }
+    make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
+}
+
+#if OPWRIGHT_PAIRS
+// The same straight from the tensor: words [0, count) of the positions from `at` on, of which [first, end) exist, `x`
+// apart; without `second` the second halves are 0. A position has `width` words, of which `channels` are there.
+static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t x, int64_t at, int64_t count,
+                           int64_t first, int64_t end, bool second, int64_t channels, int64_t width) {
+    const opwright_problem *p = &o->l->p;
+    const int64_t apart = o->l->jump;
+    vec seen = {0};
+    for (int64_t i = 0, next; i < count; i = next) {
+        const int64_t q = at + i, bounds[] = {first, end, first - apart, end - apart};
+        const bool low = q >= first && q < end, high = second && q + apart >= first && q + apart < end;
+        next = count;
+        for (int j = 0; j < 4; j++)
+            if (bounds[j] > q)
+                next = least(next, bounds[j] - at);
+        const words way = {.other = low && high ? apart * x : 0,
+                           .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
+        if (low || high)
+            pack_pairs(to + i * width, width, from + (low ? q : q + apart) * x, p->big_c, x, next - i, channels, width,
+                       way, &seen);
+        else
+            clear(to + i * width, (next - i) * width);
+    }
+}
+#endif
+
+// Input rows of a block: [channel block][n][depth][height][phase][position][channel]. Outputs r, r + phases, ... read
+// phase r, whose positions lie `dilation` apart in the input, so that an output's taps are neighbours. Rows and
+// positions that no tap meets are left out.
+static void pack_rows(const place *o, float *rows) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions;
+    const int64_t deep_reach = (p->taps[0] - 1) * p->dilation[0] / l->unit[0] + 1;
+    const int64_t high_reach = (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
+    const int64_t deep = (o->size[1] - 1) * l->step[0] + deep_reach, high = (o->size[2] - 1) * l->step[1] + high_reach;
+    const int64_t d0 = first_inside(o, 0), h0 = first_inside(o, 1);
+    const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
+    const int64_t beyond = least(
+        p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
+    vec seen = {0};
+    for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
+        const int64_t each = least(CHANNELS, o->b1 - b), channels = each * o->merged, width = each * l->merged;
+        for (int64_t n = 0; n < o->size[0]; n++)
+            for (int64_t d = d0; d < deep; d++) {
+                const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
+                if (id >= p->big[0])
+                    break;
+                if (d % l->step[0] >= deep_reach)
+                    continue;
+                for (int64_t h = h0; h < high; h++) {
+                    const int64_t ih = o->at[2] * p->stride[1] - p->pad[1] + h * l->unit[1];
+                    if (ih >= p->big[1])
+                        break;
+                    if (h % l->step[1] >= high_reach)
+                        continue;
+                    const elem *from = o->big + (o->at[0] + n) * p->big_n + b * p->big_c + id * p->big_x[0] +
+                                       ih * p->big_x[1];
+                    if (l->lines && low < beyond)
+                        pack(o->line, width, from + low * p->big_x[2], p->big_c, p->big_x[2], beyond - low, channels,
+                             width, &seen);
+                    for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                        const int64_t at_row = (n * l->depth + d - d0) * l->height + row_place(l, h - h0);
+                        const int64_t place = at_row * l->phases + r;
+                        float *to = rows + (b - o->b0) * cells + place * l->positions * width;
+                        const int64_t outputs = up_div(o->size[3] - r, l->phases);
+                        const int64_t origin = (o->at[3] + r) * p->stride[2] - p->pad[2];
+                        int64_t first, end, positions;
+                        row_inside(o, r, &first, &end, &positions);
+                        const elem *at = from + origin * p->big_x[2];
+                        const int64_t x = l->pace * p->big_x[2], line_x = l->pace * width;
+                        const float *line = o->line + (origin - low) * width;
+                        if (o->pairs && l->tight) {
+                            pack_words(to, width, at, p->big_c, x * l->step[2], outputs, width, width, true, &seen);
+                            continue;
+                        }
+#if OPWRIGHT_PAIRS
+                        if (o->pairs && p->big_c == 1 && !l->lines && l->jump == l->step[2]) {
+                            const int64_t last = (outputs - 1) * l->jump;
+                            pack_row_pairs(o, to, at, x, 0, last + l->reach - l->jump, first, end, true, channels,
+                                           width);
+                            if (outputs % 2)
+                                pack_row_pairs(o, to + (l->positions - l->reach) * width, at, x, last, l->reach, first,
+                                               end, false, channels, width);
+                            continue;
+                        }
+#endif
+                        // Where positions are left out, each output's are a stretch of their own.
+                        const bool whole = l->jump == l->step[2];
+                        for (int64_t i = 0; i < (whole ? 1 : outputs); i++) {
+                            float *out = to + i * l->jump * width;
+                            const int64_t q = i * l->step[2], all = whole ? positions : l->reach;
+                            const int64_t from_q = least(q + all, most(q, first));
+                            const int64_t to_q = most(from_q, least(q + all, end));
+                            clear(out, (from_q - q) * width);
+                            out += (from_q - q) * width;
+                            if (from_q < to_q && l->lines)
+                                gather(out, line + from_q * line_x, line_x, to_q - from_q, width);
+                            else if (from_q < to_q)
+                                pack(out, width, at + from_q * x, p->big_c, x, to_q - from_q, channels, width, &seen);
+                            clear(out + (to_q - from_q) * width, (q + all - to_q) * width);
+                        }
+                        if (o->pairs)
+                            pair_row(o, r, to, width);
+                    }
+                }
+            }
+    }
+}
+
+// Words of the panel for the outputs of one phase of one row.
+INLINE int64_t panel_pixels(const place *o, int64_t outputs) { return o->pairs ? round_up(outputs, 2) / 2 : outputs; }
+
+// `count` outputs of a row to all panels of the vectors [v0, v1), from the word `at` on.
+static void pack_outputs(const place *o, int64_t v0, int64_t v1, float *panels, const elem *from, int64_t x,
+                         int64_t count, int64_t at) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    // Where a pixel's channels are neighbours, all are read before the next pixel's.
+    const int64_t strip = p->small_c == 1 && v1 - v0 > l->together ? STRIP : most(count, 1);
+    for (int64_t i = 0; i < count; i += strip)
+        for (int64_t v = v0, together; v < v1; v += together) {
+            together = least(l->together, v1 - v);
+            const int64_t lanes = together * LANES, channels = least(lanes, o->channels - v * LANES);
+            float *panel = panels + (v - v0) / l->together * panel_floats(l);
+            vec *seen = (vec *)(void *)(panel + panel_floats(l) - LANES);
+            pack_words(panel + (at + (o->pairs ? i / 2 : i)) * lanes, lanes, from + i * x + v * LANES * p->small_c,
+                       p->small_c, x, least(strip, count - i), channels, lanes, o->pairs, seen);
+        }
+}
+
+// Outputs of a block for the vectors [v0, v1) of channels, those that go together in a panel of their own: [n][depth]
+// [height][phase][output][lane].
+static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
+    const plan *l = o->l;
+    const opwright_problem *p = &l->p;
+    const elem *from = 0;
+    int64_t to = 0, count = 0, at = 0;
+    for (int64_t v = v0; v < v1; v += l->together)
+        vec_store(panels + (v - v0) / l->together * panel_floats(l) + panel_floats(l) - LANES, (vec){0});
+    for (int64_t n = 0; n < o->size[0]; n++)
+        for (int64_t d = 0; d < o->size[1]; d++)
+            for (int64_t h = 0; h < o->size[2]; h++)
+                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                    const elem *next = o->small + (o->at[0] + n) * p->small_n + (o->at[1] + d) * p->small_x[0] +
+                                       (o->at[2] + h) * p->small_x[1] + (o->at[3] + r) * p->small_x[2];
+                    const int64_t outputs = up_div(o->size[3] - r, l->phases);
+                    // Rows that follow each other in memory are one.
+                    const bool goes_on = count && l->phases == 1 && at == to + panel_pixels(o, count) &&
+                                         (!o->pairs || count % 2 == 0) && next == from + count * p->small_x[2];
+                    if (!goes_on) {
+                        pack_outputs(o, v0, v1, panels, from, l->phases * p->small_x[2], count, to);
+                        from = next, to = at, count = 0;
+                    }
+                    count += outputs;
+                    at += panel_pixels(o, outputs);
+                }
+    pack_outputs(o, v0, v1, panels, from, l->phases * p->small_x[2], count, to);
+}
+
+// Whether a panel holds an Inf or NaN.
+static bool met_special(const plan *l, const float *panel) {
+    const vec seen = vec_load(panel + panel_floats(l) - LANES);
+    return uvec_any((uvec)(seen != seen));
+}
+
+#endif
