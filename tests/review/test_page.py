@@ -12,9 +12,9 @@ from pathlib import Path
 import bs4
 import pytest
 from opwright.commands import call_text
+from opwright.review.evidence import Witness
 from opwright.review.findings import Review
 from opwright.review.page import as_html, spans
-from opwright.review.witness import Witness
 from opwright.source import Mark
 from support import browser, reviewing
 

@@ -17,11 +17,12 @@ from opwright.commands import call_text
 from opwright.load import load_texts
 from opwright.project import find
 from opwright.review import execute, findings
+from opwright.review.evidence import Witness
 from opwright.review.findings import Finding, Review
 from opwright.review.impact import Impact
 from opwright.review.report import FORMATS, schema
 from opwright.review.values import measured
-from opwright.review.witness import Witness, witnessed
+from opwright.review.witness import witnessed
 from support import reviewing, specs
 
 LISTS = "strides=[{}], pads_begin=[0], pads_end=[0], dilations=[{}]"

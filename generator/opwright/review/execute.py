@@ -30,7 +30,8 @@ from ..normal_form import agrees
 from ..project import Project
 from ..wrapper import parameter_name
 from .child import PACKAGE
-from .search import Outcome, Reading, data, terms
+from .evidence import Outcome
+from .search import Reading, data, terms
 
 # Seconds for everything that one process does, of which a cold build is the greatest part: 3 s (AMD Zen 5, two cores).
 PATIENCE = 180

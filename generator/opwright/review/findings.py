@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -21,14 +21,11 @@ from ..project import Project
 from ..source import Mark
 from . import compare, impact, lint
 from .compare import Edit
+from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
 from .sides import Side
 from .waivers import Waivers, expired, read_lock, read_waivers
-
-if TYPE_CHECKING:
-    from .values import Value
-    from .witness import Witness
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 from ..render import code, markdown
 from ..source import Mark, inert
 from . import values
+from .evidence import VALUE_SCHEMA, WITNESS_SCHEMA
 from .findings import Finding, Review
 from .hunks import hunks
 from .page import as_html
 from .rules import RULES, SEVERITIES, Rule
-from .witness import SCHEMA as WITNESS_SCHEMA
 
 SCHEMA_VERSION = 1
 LISTED = 8  # kernels that are named; the rest is counted
@@ -291,7 +291,7 @@ def schema() -> dict[str, Any]:
     whole = {
         "version": {"const": SCHEMA_VERSION}, "base": word, "head": word, "predicted": {"type": "boolean"},
         "kernels": {"type": "integer", "minimum": 0}, "findings": findings,
-        "values": {"type": ["array", "null"], "items": values.SCHEMA}, "code": words,
+        "values": {"type": ["array", "null"], "items": VALUE_SCHEMA}, "code": words,
     }  # fmt: skip
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

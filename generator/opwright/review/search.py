@@ -30,6 +30,7 @@ from ..model import Attribute, Op
 from ..plan import formulas, symbol_of, tensor_ways
 from ..wrapper import parameter_name
 from .compare import Edit
+from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
 TERMS = 2**16  # index tuples that the interpreter visits for one call
@@ -39,25 +40,6 @@ EFFORT = 500  # simpler calls that are tried once one is found: one step simpler
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?![\w.])")
 Knob = Callable[[np.random.Generator, Setting], Setting]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a side makes of a call: the rules by which it is refused, or the type and shape that it returns."""
-
-    rules: tuple[str, ...] = ()
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-
-    @property
-    def accepted(self) -> bool:
-        return not self.rules
-
-    def __str__(self) -> str:
-        return f"returns {TensorText(self.dtype, self.shape)}" if self.accepted else f"refused: {', '.join(self.rules)}"
-
-
-NO_OPERATION = Outcome(("op-missing",))
 
 
 class Reading:

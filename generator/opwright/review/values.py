@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from .. import draw
 from ..commands.call_text import CallText
@@ -18,37 +17,13 @@ from ..commands.witness import ulps
 from ..model import Op
 from ..project import Project
 from ..variants import expand, layout_choices
+from .evidence import Value
 from .execute import execute
 from .findings import Finding, Review
 from .search import Sides, call_of, legal_settings
 
 CALLS = 3  # of each kernel
 WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector
-
-
-@dataclass(frozen=True)
-class Value:
-    """A kernel's results on `calls` calls: the largest distance in units in the last place, on `call`.
-
-    No call and a note: what kept it from being run.
-    """
-
-    kernel: str
-    calls: int = 0
-    ulp: int = 0
-    call: str = ""
-    note: str = ""
-
-
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "kernel": {"type": "string"}, "calls": {"type": "integer", "minimum": 0},
-        "ulp": {"type": "integer", "minimum": 0}, "call": {"type": "string"}, "note": {"type": "string"},
-    },
-    "required": ["kernel", "calls", "ulp", "call", "note"],
-    "additionalProperties": False,
-}  # fmt: skip
 
 
 def measured(project: Project, review: Review) -> Review:

@@ -22,10 +22,11 @@ from ..model import Library, Op
 from ..project import Project
 from ..refusal import UsageError
 from ..source import suggestion
+from .evidence import NO_OPERATION, SAME, Witness
 from .execute import Executed, disagreement, execute
 from .findings import Finding, Review
 from .rules import Rule
-from .search import NO_OPERATION, Found, Outcome, Sides, has_calls, search
+from .search import Found, Sides, has_calls, search
 from .sides import Side
 from .tree import exact
 
@@ -34,84 +35,7 @@ TOTAL = 4000  # calls for all of them: about four seconds where nothing is ever 
 LEAST = 60
 LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
 TOGETHER = "together with the other changes of the operation, without which this one makes no sense"
-SAME = "the values are the same"
 UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
-
-_MAYBE = {"type": ["string", "null"]}
-_WORDS = {"type": "array", "items": {"type": "string"}}
-_EXTENTS = {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}}
-_OUTCOME = {"accepted": {"type": "boolean"}, "rules": _WORDS, "dtype": _MAYBE, "shape": _EXTENTS}
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": ["object", "null"],
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-SCHEMA = _object(
-    {
-        "call": _MAYBE, "tried": {"type": "integer", "minimum": 0}, "base": _object(_OUTCOME),
-        "head": _object(_OUTCOME), "differs": _MAYBE, "executed": {"type": "boolean"},
-        "notes": _WORDS, "reproduce": _MAYBE,
-    }
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Witness:
-    """A call and what either side does with it; without a call, how many were tried in vain.
-
-    `executed` says that both packages were generated, built and called; else the outcomes are the interpreter's.
-    """
-
-    tried: int
-    call: CallText | None = None
-    base: Outcome = NO_OPERATION
-    head: Outcome = NO_OPERATION
-    differs: str = ""
-    executed: bool = False
-    notes: tuple[str, ...] = ()
-    reproduce: str = ""
-
-    def lines(self) -> list[str]:
-        """For people: the call first, then what is done with it."""
-        if self.call is None:
-            return [f"no call found on which they differ, of {self.tried} tried", *self.notes]
-        done = [f"before: {self.base}; after: {self.head}", self.differs, "executed" if self.executed else ""]
-        return [str(self.call), "; ".join(filter(None, done)), *self.notes, self.reproduce]
-
-    @property
-    def same(self) -> bool:
-        """Whether the sides do the same, as far as can be told."""
-        return self.base == self.head and self.differs in ("", SAME)
-
-    def as_json(self) -> dict[str, Any]:
-        """As SCHEMA says."""
-        return {
-            "call": None if self.call is None else str(self.call),
-            "tried": self.tried,
-            "base": _outcome(self.base) if self.call else None,
-            "head": _outcome(self.head) if self.call else None,
-            "differs": self.differs or None,
-            "executed": self.executed,
-            "notes": list(self.notes),
-            "reproduce": self.reproduce or None,
-        }
-
-
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    accepted = outcome.accepted
-    return {
-        "accepted": accepted,
-        "rules": list(outcome.rules),
-        "dtype": outcome.dtype if accepted else None,
-        "shape": list(outcome.shape) if accepted else None,
-    }
-
 
 def needed(rule: Rule) -> bool:
     """Whether callers can notice it; what only the record tells has no witness."""
