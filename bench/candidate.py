@@ -11,8 +11,10 @@ import numpy as np
 
 from .tensors import Tensors
 
-MODULES = {"ours": "bench.ours", "onednn": "bench.onednn", "torch": "bench.pytorch", "reference": "bench.reference"}
-"""Where the class `Candidate` of each lives."""
+CANDIDATES = {"ours": "bench.ours", "onednn": "bench.onednn", "torch": "bench.pytorch"}
+"""Who is timed, and where the class `Candidate` of each lives."""
+MODULES = {**CANDIDATES, "ours_f32": "bench.ours", "reference": "bench.reference"}
+"""With those who stand beside them: our own f32 in rows of f16, and who makes the exact results."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of this program

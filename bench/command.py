@@ -17,15 +17,14 @@ from opwright.show import say, table
 from rich.console import Console
 
 from . import machine, report, results
-from .candidate import MODULES, Refused
-from .measure import References, measure
+from .candidate import CANDIDATES, Refused
+from .measure import References, entrants, measure
 from .process import Processes, processes
 from .rows import THREADS, Row, chosen, full
 from .shapes import CELL
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-CANDIDATES = tuple(name for name in MODULES if name != "reference")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Options:
     folder: Path = RESULTS
     everything: bool = False
     words: tuple[str, ...] = ()
-    candidates: tuple[str, ...] = CANDIDATES
+    candidates: tuple[str, ...] = tuple(CANDIDATES)
     threads: tuple[int, ...] = THREADS
     again: bool = False
 
@@ -73,7 +72,7 @@ def run(options: Options, out: Console) -> bool:
         record = _machine(options, workers, out)
         kernels = record["versions"].get("kernels")
         known = results.read(path).records
-        missing = [row for row in rows if options.again or not _known(known.get(row.key), kernels, options)]
+        missing = [row for row in rows if options.again or not _known(row, known.get(row.key), kernels, options)]
         _announce(options, rows, missing, out)
         results.append(path, {"machine": record})
         with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +88,7 @@ def run(options: Options, out: Console) -> bool:
 
 
 def _check(options: Options) -> None:
-    unknown = sorted(set(options.candidates) - set(CANDIDATES))
+    unknown = sorted(set(options.candidates) - CANDIDATES.keys())
     if unknown:
         raise UsageError(f"there is no candidate {unknown[0]!r}; there are {', '.join(CANDIDATES)}")
     cpus = len(os.sched_getaffinity(0))
@@ -97,8 +96,10 @@ def _check(options: Options) -> None:
         raise UsageError(f"threads must be from 1 to {cpus}, the CPUs of this process; choose with --threads")
 
 
-def _known(record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
-    return record is not None and record["kernels"] == kernels and set(options.candidates) <= set(record["candidates"])
+def _known(row: Row, record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
+    if record is None or record["kernels"] != kernels:
+        return False
+    return entrants(row, options.candidates).keys() <= set(record["candidates"])
 
 
 def _announce(options: Options, rows: list[Row], missing: list[Row], out: Console) -> None:

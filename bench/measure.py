@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -65,12 +65,19 @@ class References:
         return self.found
 
 
+def entrants(row: Row, candidates: Sequence[str]) -> dict[str, Row]:
+    """Who takes turns in a row, and the row as each gets it: beside our own f16 stands our own f32."""
+    found = dict.fromkeys(candidates, row)
+    return {**found, "ours_f32": replace(row, dtype="f32")} if row.dtype == "f16" and "ours" in found else found
+
+
 def measure(row: Row, candidates: Sequence[str], workers: Processes, references: References) -> dict[str, Any]:
     """The record of a row: for each candidate its seconds, its way, or why there are none."""
     reference = references.path(row)
-    found = {name: _tried(row, workers, name, reference) for name in candidates}
-    _race(row, workers, found)
-    for name in candidates:
+    rows = entrants(row, candidates)
+    found = {name: _tried(given, workers, name, reference) for name, given in rows.items()}
+    _race(rows, workers, found)
+    for name in rows:
         with suppress(Refused):
             workers[name, row.threads].ask("close")
     return {"key": row.key, "checked": reference is not None, "candidates": found}
@@ -122,7 +129,7 @@ def _is_reference_code(how: str) -> bool:
     return any(part.split(":")[0] == "ref" for part in how.split("+"))
 
 
-def _race(row: Row, workers: Processes, found: dict[str, dict[str, Any]]) -> None:
+def _race(rows: dict[str, Row], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
     """Rounds in which the candidates take turns until they agree, each beginning with another; medians go into `found`.
 
     Who is far behind the best takes no part: what was found first says so well enough, and rounds of it are most of
@@ -142,10 +149,11 @@ def _race(row: Row, workers: Processes, found: dict[str, dict[str, Any]]) -> Non
             break
         for entry in racing[number % len(racing) :] + racing[: number % len(racing)] if racing else ():
             name, way = entry
+            worker = workers[name, rows[name].threads]
             try:
-                medians[entry].append(_round(workers[name, row.threads], way))
+                medians[entry].append(_round(worker, way))
             except Refused:  # it died in a round: what it did before stands
-                workers[name, row.threads].ask("open", row)
+                worker.ask("open", rows[name])
     for (name, way), rounds in medians.items():
         record = found[name]
         if rounds and ("rounds" not in record or median(rounds) < record["seconds"]):

@@ -16,7 +16,7 @@ from .results import COUNTED, Reached, Results, geomean, reached
 from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
 from .shapes import TABLE
 
-NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch"}
+NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32"}
 PAGE, PLOT = "RESULTS.md", "results.png"
 SHORT_SHOWN = 50
 TARGET_COLUMNS = ("target", "rows", "mean", "wanted", "least", "wanted", "met", "least row")
@@ -93,7 +93,8 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         "Plain tensors go in and come out; packing and reordering count. "
         "oneDNN stands with the best of its ways: convolution or deconvolution primitives with reorders to the formats "
         "that it prefers, with packed weights only, or plain, and its Graph API, by the operation and by its twin. "
-        "PyTorch holds its weights as (O, I/G, X), as it has them. Every way to compute a row was held against exact "
+        "PyTorch holds its weights as (O, I/G, X), as it has them. In rows of f16 our own f32 takes part. "
+        "Every way to compute a row was held against exact "
         f"sums before it was timed; for {unchecked} rows there was nobody to make these.",
         "## Targets",
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -141,10 +141,10 @@ def against_torch(found: Results, row: Row) -> float | None:
 
 
 def against_own_f32(found: Results, row: Row) -> float | None:
-    wide = Row(row.op, row.shape, "f32", row.layout, row.threads)
-    ours, other = found.seconds(row, "ours"), found.seconds(wide, "ours")
-    judge = "onednn" if found.seconds(wide, "onednn") else "ours"
-    return other / ours if ours and other and _counts(found, wide, judge) else None
+    """Where oneDNN does not do the row in f32 either, our own time says whether it counts."""
+    wide = replace(row, dtype="f32")
+    judge = (wide, "onednn") if found.seconds(wide, "onednn") else (row, "ours_f32")
+    return found.ratio(row, "ours_f32") if _counts(found, *judge) else None
 
 
 def share_of_peak(found: Results, row: Row) -> float | None:

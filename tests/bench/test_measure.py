@@ -65,6 +65,20 @@ def test_two_rows_of_ours_are_measured_kept_and_not_measured_again(tmp_path: Pat
     assert set(results.read(tmp_path / "rows.jsonl").records) == set(stored.records)
 
 
+def test_a_row_of_f16_is_timed_in_turns_with_our_own_f32(tmp_path: Path) -> None:
+    options = ("--candidates", "ours", "--filter", "convolution/odd_tiny_batch/f16/nxc")
+    bench(tmp_path, *options)
+    (stored,) = results.read(tmp_path / "rows.jsonl").records.values()
+    ours, wide = (stored["candidates"][name] for name in ("ours", "ours_f32"))
+    assert ("_f16_" in ours["how"], "_f32_" in wide["how"]) == (True, True)
+    assert len(ours["rounds"]) == len(wide["rounds"]) >= measure.ENOUGH
+
+    del stored["candidates"]["ours_f32"]
+    results.append(tmp_path / "rows.jsonl", stored)
+    assert "[1/1] " in bench(tmp_path, *options).stdout
+    assert "[1/1] " not in bench(tmp_path, *options).stdout
+
+
 def test_the_list_names_rows_and_measures_none(tmp_path: Path) -> None:
     answer = bench(tmp_path, *TWO_ROWS, "--list")
     assert answer.stdout.split() == [f"convolution/odd_tiny_batch/f32/{layout}/1" for layout in ("nxc", "ncx")]

@@ -86,9 +86,12 @@ def test_what_onednn_refuses_counts_against_pytorch_by_its_time() -> None:
 
 def test_f16_is_compared_with_our_own_f32_of_the_same_shape() -> None:
     half = Row(F32.op, F32.shape, "f16", F32.layout, F32.threads)
-    given = found(record(half, 0.02, None), record(F32, 0.01, 0.01))
-    assert target("f16", given).values == {half: pytest.approx(0.5)}
-    assert target("f16", found(record(half, 0.02, None))).values == {}
+    measured = record(half, 0.02, None)
+    measured["candidates"]["ours_f32"] = {"seconds": 0.01}
+    assert target("f16", found(measured, record(F32, 0.5, 0.001))).values == {half: pytest.approx(0.5)}
+    assert target("f16", found(measured, record(F32, 0.5, 0.0009))).values == {}
+    assert target("f16", found(measured)).values == {half: pytest.approx(0.5)}
+    assert target("f16", found(record(half, 0.02, None), record(F32, 0.01, 0.01))).values == {}
 
 
 def test_transposes_to_few_channels_and_depthwise_rows_have_targets_of_their_own() -> None:
