@@ -7,6 +7,7 @@ plain data and written again, so that nothing here knows the loader.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -191,10 +192,12 @@ def _struct_renamed(cls: Any, data: Data, old: str, new: str) -> Data:
     keys = keys_of(cls)
     if not isinstance(data, dict):
         return _kind_renamed(keys[cls.shorthand]["kind"], data, old, new)
-    return {
+    renamed = {
         key: item if key in ("summary", "reason", "say") else _kind_renamed(keys[key]["kind"], item, old, new)
         for key, item in data.items()
     }
+    unsaid = [f.name for f in dataclasses.fields(cls) if f.name in keys and f.name not in data and f.default == old]
+    return {**renamed, **{key: new for key in unsaid if isinstance(keys[key]["kind"], Word)}}
 
 
 def _kind_renamed(kind: Kind, data: Data, old: str, new: str) -> Data:

@@ -736,12 +736,14 @@ def _turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
 
 
 def _lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) -> Op:
-    """Another letter in all formulas, and in what says the letter; a parameter of the same name keeps it."""
+    """Another letter in all formulas, and in what says the letter; parameters and an input of the same name keep it."""
     made: Op = rename(op, *letters)
     if isinstance(get(op, path[:-1]), Attribute):
         attributes = tuple(dataclasses.replace(new, name=old.name) for old, new in zip(op.attributes, made.attributes))
         blamed = (dataclasses.replace(new, argument=old.argument) for old, new in zip(op.constraints, made.constraints))
         made = dataclasses.replace(made, attributes=attributes, constraints=tuple(blamed))
+        if letters[0] in [tensor.name for tensor in op.inputs]:
+            made = dataclasses.replace(made, inputs=op.inputs, dtypes=op.dtypes)
     result: Op = put(made, path, value)
     return result
 
