@@ -27,9 +27,10 @@ enum {
     SHORT_ROW = 2 * LANES,  // columns of input up to which rows are transposed together
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
-    // Groups of more pairs of channels are left to width lanes, which 4x4 of NXC is 0.7 times as fast over, 6x6 1.8 times;
-    // NCX, where both transpose, has its match at 8.
-    MOST_SHARING = 16,
+    // Groups of more pairs of channels, or units, are left to width lanes, but for those in NXC whose units fill one vector at
+    // most, and where columns are left out: NXC 8x8 1.9 times as fast (f32) and 2.1 (bf16), 2x2 1.25; 16 to 8 (f32) 1.0, 32 to
+    // 8 0.8 to 0.9; NCX 4x4 1.0 and 1.5, 6x6 1.0 and 0.7; 8x8 of stride 2 2.2 to 4.6.
+    MOST_SHARING = 32,
     NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     SEARCHED_BYTES = 256 << 10, // of packed weights that are searched for Inf and NaN for that
@@ -46,6 +47,7 @@ typedef struct plan {
     bool line;             // the channels of all taps of a row are paired as one line
     int64_t row_taps;      // units of packed weights of a row of taps
     int64_t together;      // groups that share a vector of lanes
+    int64_t picked;        // units of each that share a vector of input, from which lanes pick theirs
     int64_t groups, lanes; // with those taken as one
     int64_t vectors, wide; // vectors of output channels; vectors of a panel, at the most
     int64_t rest;          // output channels of the last panel, which have no vectors
@@ -99,10 +101,12 @@ INLINE bool far_dilated(const axis *w) { return w->offset_step >= CLIPPED * w->i
 
 // How many groups share a vector where one would leave lanes empty: what they reach of a pixel has to fit a few vectors.
 static int64_t groups_together(const solve *s) {
-    const int64_t groups = least(LANES / s->lanes, s->problem->G);
-    const bool small = s->lanes * s->reduced <= (s->in_c == 1 && s->out_c == 1 ? MOST_SHARING : MOST_SHARING / 2);
-    const bool fit = groups * s->lanes * 4 >= LANES * 3 && groups * s->reduced <= MOST_PICKED * LANES;
-    return groups > 1 && small && fit ? groups : 1;
+    const int64_t G = s->problem->G, groups = least(LANES / s->lanes, G), units_ = ceil_div(s->reduced, UNIT_CHANNELS);
+    if (groups < 2 || 4 * G * s->lanes < 3 * ceil_div(G, groups) * LANES || groups * s->reduced > MOST_PICKED * LANES)
+        return 1;
+    const bool few = s->lanes * units_ <= MOST_SHARING;
+    const bool gains = s->in_c == 1 && s->out_c == 1 ? few || groups * units_ <= LANES : few && groups * s->lanes == LANES;
+    return gains || s->axes[2].in_step > 1 ? groups : 1;
 }
 
 // From a pixel of the input to the next.
@@ -329,7 +333,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const bool pixels_of_units = sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->in_c == 1 &&
                                  s->reduced % UNIT_CHANNELS == 0;
     p->copied = padded || !pixels_of_units || p->together > 1;
-    p->pixel = p->together > 1 ? p->channels * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
+    p->picked = VECTORS_PICK ? least(p->channels, LANES / p->together) : 1;
+    p->pixel = p->together > 1 ? ceil_div(p->channels, p->picked) * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
     if (p->copied && p->together == 1 && !p->line)
         p->pixel = copied_pixel(p->pixel, w->in_step);
     p->chunks = 1, p->chunk = p->channels;
@@ -411,6 +416,7 @@ typedef struct call {
     float *biases;
     int64_t *positions;
     pattern *patterns;
+    ivec picks[LANES]; // of the lanes of groups that share a vector: where their unit is, for each of `picked`
     char *workers;
     bool finite; // all weights are known to be
     bool streamed;

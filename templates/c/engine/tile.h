@@ -54,6 +54,8 @@ typedef struct operands {
     bool streamed;       // to elements that are not read again
     int64_t ahead;       // of sums over lanes: so many units further are asked for than the vectors, where not 0
     int64_t lane_step;   // of sums over lanes: from the weights of one output channel to those of the next
+    const ivec *picks;   // of groups that share a vector: the lanes that each unit is at,
+    int64_t picked;      // so many units in a vector of scalars
 } operands;
 
 INLINE const unit *unit_at(const unit *p, int64_t bytes) { return (const unit *)(const void *)((const char *)p + bytes); }
@@ -67,6 +69,23 @@ INLINE units units_load(const unit *p) {
     memcpy(&v, p, sizeof v);
     return v;
 }
+
+// Whether one instruction picks lanes.
+#if defined(__AVX2__)
+#define VECTORS_PICK 1
+INLINE units units_pick(const unit *p, ivec lanes) {
+    const vec v = vec_pick(vec_load((const float *)(const void *)p), lanes);
+    units u;
+    memcpy(&u, &v, sizeof u);
+    return u;
+}
+#else
+#define VECTORS_PICK 0
+INLINE units units_pick(const unit *p, ivec lanes) {
+    (void)lanes;
+    return units_load(p);
+}
+#endif
 
 INLINE units units_load_part(const unit *p, int64_t n) {
     const vec v = vec_load_part((const float *)(const void *)p, n);
@@ -137,10 +156,12 @@ INLINE void prefetch_rows(const operands *o, int MR, int NB) {
                 vec_store(floats + m * out_row + b * LANES, sum[m][b]);                                                \
     }
 
-// The same with vectors in the place of scalars, for groups that share a vector: neighbours in a run lie LANES apart.
+// The same for groups that share a vector: each lane has a scalar of its own, picked from a vector of them. Copies of the
+// input with a vector for each unit, which need no picking, were 0.4 times as fast over 8 groups of 8 channels.
 #define VECTOR_TILE(MR)                                                                                                \
     static void vector_tile_##MR(const operands *o) {                                                                  \
         const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;                                       \
+        const ivec *const picks = o->picks, *const last_pick = picks + o->picked;                                      \
         vec sum[MR];                                                                                                   \
         UNROLL for (int m = 0; m < MR; m++) {                                                                          \
             __builtin_prefetch(o->out + m * out_row, 1);                                                               \
@@ -148,10 +169,15 @@ INLINE void prefetch_rows(const operands *o, int MR, int NB) {
         }                                                                                                              \
         for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {                                       \
             const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;                                     \
-            for (const unit *end = s + r->length * LANES; s != end; s += LANES, v += step) {                           \
+            const ivec *pick = picks;                                                                                  \
+            for (const unit *end = v + r->length * step; v != end; v += step) {                                        \
                 const units f = units_load(v);                                                                         \
-                UNROLL for (int m = 0; m < MR; m++) sum[m] = fused(sum[m], units_load(unit_at(s, m * row)), f);        \
+                const ivec lanes = *pick;                                                                              \
+                UNROLL for (int m = 0; m < MR; m++)                                                                    \
+                    sum[m] = fused(sum[m], units_pick(unit_at(s, m * row), lanes), f);                                 \
                 UNROLL for (int m = 0; m < MR; m++) PIN(sum[m]);                                                       \
+                if (++pick == last_pick)                                                                               \
+                    pick = picks, s += LANES;                                                                          \
             }                                                                                                          \
         }                                                                                                              \
         UNROLL for (int m = 0; m < MR; m++) sum[m] += vec_load(o->bias);                                               \

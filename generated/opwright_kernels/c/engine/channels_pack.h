@@ -24,8 +24,11 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
         const int64_t lines = joined ? 1 : count, length = joined ? count * reduced : reduced;
         if (length <= LANES * UNIT_CHANNELS) { // one mask for all
             const int64_t units_ = ceil_div(length, UNIT_CHANNELS);
-            for (int64_t x = 0; x < lines; x++, row += step, to += pixel)
+            for (int64_t x = 0; x < lines; x++, row += step, to += pixel) {
+                // Pixels are far apart, each in lines of its own, where one has many groups.
+                __builtin_prefetch((const void *)((uintptr_t)row + 2 * LANES * sizeof(elem) * (uintptr_t)step));
                 units_store_part(to, channel_units(row, length), units_);
+            }
             return;
         }
         for (int64_t x = 0; x < lines; x++, row += step, to += pixel)
@@ -111,17 +114,19 @@ static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64
     }
 }
 
-// The same for groups that share a vector, `groups` of them: a vector for each unit of channels, its lanes those of the
-// lane's group.
+// The same for groups that share a vector, `groups` of them. A vector has `picked` units of channels of each group, side by
+// side, the next one the next channels.
 static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
     const solve *s = &p->s;
     const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
     memset(to, 0, (size_t)(first * p->pixel) * sizeof *to);
     memset(to + last * p->pixel, 0, (size_t)((count - last) * p->pixel) * sizeof *to);
     const int64_t there = groups * s->reduced;
-    ivec begin, absent; // the first channel of the lane's group
-    for (int i = 0; i < LANES; i++)
-        absent[i] = i < groups * s->lanes ? 0 : -1, begin[i] = (int32_t)(i / s->lanes * s->reduced) | absent[i];
+    ivec begin, unit_, absent; // of the lane's unit: its group's first channel, and its number there, in the first vector
+    for (int i = 0; i < LANES; i++) {
+        absent[i] = i < groups * p->picked ? 0 : -1;
+        begin[i] = (int32_t)(i / p->picked * s->reduced), unit_[i] = (int32_t)(i % p->picked);
+    }
     for (int64_t x = first; x < last; x += LANES) {
         const int64_t pixels = least(LANES, last - x);
         const elem *from = row + (low + x) * s->in_x[2];
@@ -138,11 +143,12 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
                     v[j][i] = c + i < there ? load_line(from + (c + i) * s->in_c, s->in_x[2], pixels) : (vec){0};
                 vec_transpose(v[j]);
             }
-        for (int64_t c = 0; c < p->channels; c++) {
-            unit *at = to + x * p->pixel + c * LANES;
-            const ivec even = (begin + (int32_t)c * UNIT_CHANNELS) | absent;
+        for (int64_t c = 0; c < p->channels; c += p->picked) {
+            unit *at = to + x * p->pixel + c / p->picked * LANES;
+            const ivec channel = (unit_ + (int32_t)c) * UNIT_CHANNELS;
+            const ivec even = (begin + channel) | absent | (channel >= (int32_t)s->reduced);
 #if OPWRIGHT_PAIRS
-            const ivec odd = 2 * c + 1 < s->reduced ? (even + 1) | absent : (ivec){0} - 1;
+            const ivec odd = (begin + channel + 1) | absent | (channel + 1 >= (int32_t)s->reduced);
             for (int64_t i = 0; i < pixels; i++, at += p->pixel) {
                 const vec low_half = pick_lanes(&v[0][i], LANES, there, even);
                 const vec high_half = pick_lanes(&v[0][i], LANES, there, odd);

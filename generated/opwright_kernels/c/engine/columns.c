@@ -29,6 +29,7 @@ enum {
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
+    LEAST_STRIDED = 4,       // reduced channels
     BRIEF_STEPS = 112,       // of a sum, up to which it is brief,
     BRIEF_TASKS = 16,        // and so many tasks are wanted
     SHARED_LANES = 32,       // fewer are not a task: each one copies the input
@@ -737,7 +738,8 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     plan_of(&p, &own, backward, 1);
     const solve *s = &p.s;
     const axis *w = &s->axes[2];
-    const bool product = own.taps[0] * own.taps[1] * own.taps[2] == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
+    const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
+    const bool product = taps == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
                          w->in_step == 1 && w->out_step == 1 && w->out >= LANES;
     // Channel lanes transpose, but share weights among all pixels and need no columns to fill a vector: 49 columns of 16
     // images 1.4 times as fast, 196 1.05 times, 3136 0.7 times, in bf16 and f16 0.5 to 0.65 times.
@@ -746,8 +748,13 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     // transposed. A square of weights costs as much as 0.4 of pixels: 1024 channels to 256 on 14x14 1.5 times as fast.
     const bool across = !p.in_place && s->w_lane == 1 &&
                         5 * s->lanes * s->reduced > 2 * own.N * w->out * (s->lanes + s->reduced);
-    return (product && !shared && !(across && s->lanes >= LANES)) || (p.brief && !over_channels_fills(problem, backward)) ||
-           (s->lanes < LANES && !over_channels_fills(problem, backward));
+    // What strides leave out costs as much to copy as 6 products of a vector, half empty or not, where channels are not few:
+    // 16 channels to 8, 3x3, stride 2 0.3 (NXC) to 0.7 times as fast, to 2 0.35 to 0.8, 3 to 8, 7x7 1.0, 3 to 4 1.7 times.
+    const int64_t steps = s->axes[0].in_step * s->axes[1].in_step * w->in_step;
+    const bool strided = w->in_step > 1 && s->reduced >= LEAST_STRIDED && taps * (LANES - s->lanes) < 6 * LANES * steps;
+    const bool fills = over_channels_fills(problem, backward);
+    return (product && !shared && !(across && s->lanes >= LANES)) || (p.brief && !fills && !strided) ||
+           (s->lanes < LANES && !fills && !strided);
 }
 
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
