@@ -331,8 +331,8 @@ def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(la
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
-@pytest.mark.parametrize(("big", "small"), [(1, 2), (1, 8), (2, 1), (3, 2), (4, 4), (5, 7), (7, 5), (6, 3), (8, 8), (9, 5)])
-def test_the_weights_of_small_groups_give_what_the_rulings_give(big: int, small: int, layout: str, dtype: str) -> None:
+@pytest.mark.parametrize(("big", "small"), [(1, 2), (1, 8), (2, 1), (3, 2), (4, 4), (5, 7), (7, 5), (6, 3), (8, 8), (9, 5), (16, 8)])
+def test_small_groups_give_what_the_rulings_give(big: int, small: int, layout: str, dtype: str) -> None:
     """Groups that share a vector of lanes, of which the last may have fewer; with an Inf beside the padding."""
     random = rng("groups", big, small, layout, dtype)
     for taps in (1, 2, 3, 4, 7):
@@ -348,12 +348,19 @@ def test_the_weights_of_small_groups_give_what_the_rulings_give(big: int, small:
         weights_shape = (*kernel, big, groups * small) if last else (groups * small, big, *kernel)
         weights = random.integers(-2, 3, weights_shape).astype(DTYPES[dtype])
         dst = random.integers(-2, 3, run(Call("Convolution", (src, weights), attributes)).shape).astype(DTYPES[dtype])
-        shapes = {"weights_shape": [int(size) for size in weights_shape]}
-        gradient = Call("ConvolutionBackwardWeights", (src, dst), attributes | shapes)
-        check(gradient)
+        weights_of = attributes | {"weights_shape": [int(size) for size in weights_shape]}
+        src_of = attributes | {"dst_shape": [int(size) for size in shape]}
+        calls = [
+            Call("Convolution", (src, weights), attributes),
+            Call("ConvolutionBackwardData", (dst, weights), src_of),
+            Call("ConvolutionBackwardWeights", (src, dst), weights_of),
+        ]
+        for call in calls:
+            check(call)
         for array in (src, dst):
             array.reshape(-1)[random.integers(array.size)] = np.inf
-            check(gradient)
+            for call in calls:
+                check(call)
 
 
 @every_dtype
