@@ -28,8 +28,8 @@ enum {
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
     // Groups of more pairs of channels, or units, are left to width lanes, but for those in NXC whose units fill one vector at
-    // most, and where columns are left out: NXC 8x8 1.9 times as fast (f32) and 2.1 (bf16), 2x2 1.25; 16 to 8 (f32) 1.0, 32 to
-    // 8 0.8 to 0.9; NCX 4x4 1.0 and 1.5, 6x6 1.0 and 0.7; 8x8 of stride 2 2.2 to 4.6.
+    // most, and where strides part columns: NXC 8x8 1.9 times as fast (f32) and 2.1 (bf16), 2x2 1.25; 16 to 8 (f32) 1.0, 32 to
+    // 8 0.8 to 0.9; NCX 4x4 1.0 and 1.5, 6x6 1.0 and 0.7; 8x8 of stride 2 2.2 to 4.6, x 1.3.
     MOST_SHARING = 32,
     NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
     MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
@@ -106,7 +106,7 @@ static int64_t groups_together(const solve *s) {
         return 1;
     const bool few = s->lanes * units_ <= MOST_SHARING;
     const bool gains = s->in_c == 1 && s->out_c == 1 ? few || groups * units_ <= LANES : few && groups * s->lanes == LANES;
-    return gains || s->axes[2].in_step > 1 ? groups : 1;
+    return gains || s->axes[2].in_step * s->axes[2].out_step > 1 ? groups : 1;
 }
 
 // From a pixel of the input to the next.

@@ -220,13 +220,20 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
 #if OPWRIGHT_PAIRS
     // Pairs as such, where the taps of a channel fill half a vector.
     if (taps_first && !plan->line && taps >= LANES / 2) {
+        // What follows in the lane's line, or, where lanes are neighbours, the lines of the channels to come: without them
+        // 1280 channels of 3x3 took 1.13 times as long in all on one thread, 1.4 times on two.
+        const bool neighbours = s->w_lane < s->w_reduced;
+        const uintptr_t line = sizeof(elem) * (uintptr_t)s->w_reduced;
+        const uintptr_t ahead = neighbours ? AHEAD * UNIT_CHANNELS * line : AHEAD * 64;
         for (int64_t channel = 0; channel < s->reduced; channel += UNIT_CHANNELS)
             for (int64_t t = 0; t < taps; t += LANES)
                 for (int64_t l = 0; l < width; l += LANES) {
                     const elem *lane = from + channel * s->w_reduced + t + l * s->w_lane;
                     vec v[LANES];
                     UNROLL for (int64_t i = 0; i < LANES; i++) {
-                        __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + AHEAD * 64));
+                        __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + ahead));
+                        if (neighbours)
+                            __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + ahead + line));
                         v[i] = i < lanes - l ? unit_line(lane + i * s->w_lane, s->w_reduced, s->reduced - channel, 1, taps - t)
                                              : (vec){0};
                     }
