@@ -18,6 +18,7 @@ from rich.console import Console
 
 from . import machine, report, results
 from .candidate import CANDIDATES, Refused
+from .disturbed import undisturbed
 from .measure import References, entrants, measure
 from .process import Processes, processes
 from .rows import THREADS, Row, chosen, full
@@ -135,7 +136,8 @@ def _machine(options: Options, workers: Processes, out: Console) -> dict[str, An
 
 def _timed(worker: Any, way: str) -> float:
     try:
-        return float(median(worker.ask("time", way, 0.02)[0]))
+        worker.ask("check", way, None)  # PyTorch's first call took 26 ms to start its threads, then 8 us each
+        return float(median(undisturbed(lambda: worker.ask("time", way, 0.02))))
     except Refused:
         return float("inf")
 

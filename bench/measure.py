@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from .candidate import Refused
+from .disturbed import undisturbed
 from .process import LIMIT, Died, Process, Processes
 from .rows import Row
 
@@ -24,12 +25,6 @@ MOST = 9  # rounds, where those of one lie so far apart: the machine was slow fo
 APART = 1.3
 BUDGET = 0.02  # seconds of each candidate in each round
 SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
-# A round that missed so much of a CPU, because somebody else had it, is repeated, so many times at the most: with both
-# threads on one CPU, which miss a whole one, a row took twice as long, for seconds on end. Alone on the machine,
-# oneDNN's miss up to 0.3 by themselves, ours and PyTorch's 0.01.
-MISSED = 0.4
-AGAIN = 5
-PAUSE = 0.1  # seconds, before
 SLOW = 0.5  # a first call of so many seconds is the only one
 PICKING = 0.02  # seconds of each way, to find the best
 # So many times the best is far behind: such a way is not called again if its first call was longer than a round,
@@ -161,12 +156,6 @@ def _race(rows: dict[str, Row], workers: Processes, found: dict[str, dict[str, A
 
 
 def _round(worker: Process, way: str) -> float:
-    """The median of a round of calls, in seconds; of the last one, where somebody else had the CPUs in all of them."""
+    """The median of a round of calls, in seconds."""
     time.sleep(SETTLE)
-    seconds, missed = worker.ask("time", way, BUDGET)
-    for _ in range(AGAIN):
-        if missed < MISSED:
-            break
-        time.sleep(PAUSE)
-        seconds, missed = worker.ask("time", way, BUDGET)
-    return float(median(seconds))
+    return float(median(undisturbed(lambda: worker.ask("time", way, BUDGET))))

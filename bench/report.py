@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .disturbed import MISSED
 from .machine import ceiling
-from .measure import MISSED
 from .results import COUNTED, Reached, Results, geomean, reached
 from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
 from .shapes import TABLE

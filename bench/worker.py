@@ -11,15 +11,14 @@ import os
 import resource
 import sys
 import time
-from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import candidate
 from .candidate import Candidate, Ready, Refused
+from .disturbed import missing
 from .rows import Row
 from .tensors import NUMPY, Array, Tensors, bits, wrong
 
@@ -77,19 +76,22 @@ class Worker:
         """Seconds of each of as many calls as fit into `budget` seconds, at least one, and how many CPUs were missed.
 
         One more comes before them, to wake threads and caches; where it fills the budget alone it is long enough for
-        that not to matter, and counts. A CPU is missed where a thread of this process waits for one, all the time.
+        that not to matter, and counts.
         """
         ready = self._ready(way)
-        gc.disable()
-        try:
-            started, before = time.perf_counter(), waited()
+
+        def calls() -> list[float]:
             found = [_seconds(ready)]
             if found[0] <= budget:
                 found = []
                 end = time.perf_counter() + budget
                 while len(found) < LEAST_CALLS or time.perf_counter() < end:
                     found.append(_seconds(ready))
-            return found, (waited() - before) / (time.perf_counter() - started)
+            return found
+
+        gc.disable()
+        try:
+            return missing(calls)
         finally:
             gc.enable()
 
@@ -113,15 +115,6 @@ def _seconds(ready: Ready) -> float:
     started = time.perf_counter()
     ready.run()
     return time.perf_counter() - started
-
-
-def waited() -> float:
-    """Seconds for which the threads of this process have been ready to run and had no CPU; 0 where Linux tells not."""
-    nanoseconds = 0
-    for path in Path("/proc/self/task").glob("*/schedstat"):
-        with suppress(OSError):  # a thread that has ended
-            nanoseconds += int(path.read_text(encoding="ascii").split()[1])
-    return nanoseconds * 1e-9
 
 
 def serve(name: str, threads: int, connection: Connection) -> None:

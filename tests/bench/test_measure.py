@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from support import onednn_peer, torch_peer
 
-from bench import measure, results
+from bench import disturbed, measure, results
 from bench.candidate import Refused
+from bench.disturbed import missing
 from bench.process import Died, Process, Processes, processes
 from bench.rows import INPUTS, SOLVES, Row
 from bench.tensors import Tensors, canonical, integers, wrong
-from bench.worker import waited
 
 ROOT = Path(__file__).parents[2]
 TINY = ("dcgan_project_b16", "odd_tiny_batch")
@@ -204,12 +204,12 @@ def test_rounds_that_lie_far_apart_go_on_for_longer(monkeypatch: pytest.MonkeyPa
     assert (found["seconds"], len(found["rounds"])) == (0.2, measure.MOST)
 
 
-@pytest.mark.parametrize(("disturbed", "seconds", "calls"), [(2, 0.2, 1 + 2 + 3), (10**6, 0.4, 1 + 3 * 6)])
+@pytest.mark.parametrize(("others", "seconds", "calls"), [(2, 0.2, 1 + 2 + 3), (10**6, 0.4, 1 + 3 * 6)])
 def test_a_round_in_which_others_have_the_cpus_is_repeated(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, disturbed: int, seconds: float, calls: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: int, seconds: float, calls: int
 ) -> None:
     monkeypatch.setattr(measure, "SETTLE", 0)
-    monkeypatch.setattr(measure, "PAUSE", 0)
+    monkeypatch.setattr(disturbed, "PAUSE", 0)
     workers = Invented({"a": 0.2})
     answer, times = workers["onednn", 1].ask, iter(range(calls))
 
@@ -217,7 +217,7 @@ def test_a_round_in_which_others_have_the_cpus_is_repeated(
         if method != "time":
             return answer(method, *arguments, limit=limit)
         number = next(times)
-        return ([0.4], 0.9) if 1 <= number <= disturbed else ([0.2], 0.0)
+        return ([0.4], 0.9) if 1 <= number <= others else ([0.2], 0.0)
 
     monkeypatch.setattr(workers["onednn", 1], "ask", elsewhere)
     found = record(workers, tmp_path)
@@ -238,9 +238,7 @@ def test_threads_that_share_a_cpu_wait_for_it() -> None:
     threads = [threading.Thread(target=occupy) for _ in range(2)]
     for thread in threads:
         thread.start()
-    started, before = time.perf_counter(), waited()
-    time.sleep(0.5)
-    missed = (waited() - before) / (time.perf_counter() - started)
+    _, missed = missing(lambda: time.sleep(0.5))
     stop.set()
     for thread in threads:
         thread.join()
