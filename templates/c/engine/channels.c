@@ -76,7 +76,7 @@ static void place_input(block *b, bool first, bool copy) {
     own.reduced = least(own.reduced - b->first_channel * UNIT_CHANNELS, p->chunk * UNIT_CHANNELS);
     const solve *s = &own;
     // Groups that share a vector whose channels all lie in it as they lie in memory.
-    const bool alike = p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 && groups_of(p, b->group) == p->together;
+    const bool alike = VECTORS_PICK && p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 && groups_of(p, b->group) == p->together;
     if (p->together > 1 && alike)
         own.reduced *= p->together;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];

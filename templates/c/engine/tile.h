@@ -157,7 +157,7 @@ INLINE void prefetch_rows(const operands *o, int MR, int NB) {
     }
 
 // The same for groups that share a vector: each lane has a scalar of its own, picked from a vector of them. Copies of the
-// input with a vector for each unit, which need no picking, were 0.4 times as fast over 8 groups of 8 channels.
+// input with a vector for each unit, which need no picking, were half as fast over groups of 8 channels.
 #define VECTOR_TILE(MR)                                                                                                \
     static void vector_tile_##MR(const operands *o) {                                                                  \
         const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;                                       \

@@ -115,7 +115,7 @@ static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64
 }
 
 // The same for groups that share a vector, `groups` of them. A vector has `picked` units of channels of each group, side by
-// side, the next one the next channels.
+// side, the next one the next channels. Where lanes cannot be picked, it has one, in all lanes of the group.
 static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
     const solve *s = &p->s;
     const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
@@ -123,9 +123,10 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
     memset(to + last * p->pixel, 0, (size_t)((count - last) * p->pixel) * sizeof *to);
     const int64_t there = groups * s->reduced;
     ivec begin, unit_, absent; // of the lane's unit: its group's first channel, and its number there, in the first vector
+    const int64_t each = VECTORS_PICK ? p->picked : s->lanes; // lanes of a group
     for (int i = 0; i < LANES; i++) {
-        absent[i] = i < groups * p->picked ? 0 : -1;
-        begin[i] = (int32_t)(i / p->picked * s->reduced), unit_[i] = (int32_t)(i % p->picked);
+        absent[i] = i < groups * each ? 0 : -1;
+        begin[i] = (int32_t)(i / each * s->reduced), unit_[i] = (int32_t)(i % p->picked);
     }
     for (int64_t x = first; x < last; x += LANES) {
         const int64_t pixels = least(LANES, last - x);
