@@ -174,3 +174,30 @@ def test_a_forked_child_has_a_pool_of_its_own():
         check=True,
     )
     assert answer.stdout.strip() == "42"
+
+
+TOGETHER = """\
+import sys, threading
+sys.path.insert(0, {packages!r})
+import numpy as np
+import opwright_kernels as ok
+ok.set_num_threads(2)
+x, w = np.ones((2, 24, 24, 64), np.float32), np.ones((3, 3, 64, 64), np.float32)
+start, wrong = threading.Barrier(8), []
+def call():
+    start.wait()
+    for _ in range(20):
+        y = ok.convolution(x, w, strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1])
+        if not (y == 576).all():
+            wrong.append(y)
+threads = [threading.Thread(target=call) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.exit(bool(wrong))
+"""
+
+
+def test_first_calls_that_come_together_share_a_team_that_outlives_them():
+    script = TOGETHER.format(packages=str(PACKAGES))
+    ended = [subprocess.run([sys.executable, "-c", script], check=False).returncode for _ in range(24)]
+    assert ended == [0] * 24

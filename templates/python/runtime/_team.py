@@ -5,7 +5,6 @@ In: a number of workers. Out: what a kernel takes as its team. Compiled at the f
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,16 @@ UNIT = _build.Unit(
 )
 
 
-@cache
+# Plans keep a cast pointer, which owns nothing, and threads whose first calls come together each make a team: the first
+# to arrive here serves them all, and nothing is ever taken out.
+_teams: dict[int, Any] = {}
+
+
 def team(workers: int) -> Any:
     """A `const opwright_team *` for `workers` of them; it lives as long as the process."""
-    library = _build.load(UNIT)
-    return library.ffi.new("opwright_team *", {"run": library.lib.opwright_team_run, "workers": workers})
+    if workers not in _teams:
+        library = _build.load(UNIT)
+        _teams.setdefault(
+            workers, library.ffi.new("opwright_team *", {"run": library.lib.opwright_team_run, "workers": workers})
+        )
+    return _teams[workers]
