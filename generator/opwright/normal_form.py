@@ -28,7 +28,6 @@ Call = tuple[list[Array | None], dict[str, object], Judgement]
 Reals = npt.NDArray[np.float64]
 
 
-
 @kept
 def agrees(op: Op) -> str | None:
     """None where the normal form equals the semantics, or is not there; else how they differ."""

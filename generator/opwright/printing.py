@@ -74,9 +74,7 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
     return comprehension(tree, wrap) if free & vectors else visit(tree, 0, False)
 
 
-def c_real(
-    tree: Expr, number_type: str, read: Callable[[Read], str], integer: Callable[[Expr], str]
-) -> str:
+def c_real(tree: Expr, number_type: str, read: Callable[[Read], str], integer: Callable[[Expr], str]) -> str:
     """A value expression as C in real arithmetic; reads and integer leaves are printed by the caller."""
 
     def visit(node: Expr, level: int) -> str:

@@ -320,5 +320,3 @@ def cited_pages(op: Op) -> list[str]:
     cited += [let.source for let in op.lets.values()]
     cited += [constraint.source for constraint in op.constraints]
     return list(dict.fromkeys([*op.source, *filter(None, cited)]))
-
-

@@ -37,6 +37,7 @@ LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
 TOGETHER = "together with the other changes of the operation, without which this one makes no sense"
 UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
 
+
 def needed(rule: Rule) -> bool:
     """Whether callers can notice it; what only the record tells has no witness."""
     told = rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics"
