@@ -3,7 +3,7 @@
 A command imports what it needs when it is asked for, so that none waits for the libraries of another.
 
 Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 5 a review
-found an effect that it had not predicted, 1 anything else that failed.
+found an effect that it had not predicted, 141 the reader of the output left, 1 anything else that failed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .language.model import Library
 
 OK, FAILED, USAGE, INVALID, OUT_OF_DATE = 0, 1, 2, 3, 4
+UNHEARD = 141  # what a shell says of a program that wrote into a closed pipe
 Handler = Callable[[argparse.Namespace], int]
 Declare = Callable[[argparse.ArgumentParser], None]
 SCHEMAS = {"op": "Op", "common": "Common", "sources": "Sources"}  # kind of file to class of model.py
@@ -388,7 +390,19 @@ def _folders(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command; its exit code. Where the reader of the output leaves, as `head` does, it ends in silence."""
+    try:
+        try:
+            return _run_command(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNHEARD
+
+
+def _run_command(arguments: Sequence[str] | None) -> int:
     # Views are many small objects that live to the end; looking for cycles among them took a sixth of a diff's time.
     gc.set_threshold(200_000, 20, 20)
     arguments = sys.argv[1:] if arguments is None else arguments

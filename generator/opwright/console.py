@@ -10,8 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 
+class _Console(Console):
+    """A console that leaves a closed pipe to `main`, where rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
-    return Console(highlight=False)
+    return _Console(highlight=False)
 
 
 def say(out: Console, text: str = "") -> None:

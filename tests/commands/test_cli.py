@@ -189,3 +189,28 @@ def test_export_overwrites_nothing_and_takes_only_names_that_can_be_imported(opw
         code, _, errors = opwright("export", tmp_path, "--name", name)
         assert code == 2
         assert "must be a Python identifier" in errors
+
+
+PAGE = Path(__file__).parent / "audit" / "pages" / "upstream.md"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["schema"],
+        ["list"],
+        ["diff", "--rules"],
+        ["diff", "--explain", "op-removed"],
+        ["audit", str(PAGE), "--format", "json"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_whose_reader_leaves_ends_in_silence(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "opwright", *arguments]
+    ran = subprocess.run(command, env=buffered, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (141, "")
