@@ -15,7 +15,8 @@ from opwright import cli
 from opwright.hashing import semantic_hash
 from opwright.review import rules
 from opwright.review.findings import Review
-from opwright.review.report import FORMATS, schema
+from opwright.review.json_form import schema
+from opwright.review.report import FORMATS
 from opwright.review.waivers import locked, read_lock
 from opwright.source import SpecInvalid
 from support import checkout, reviewing
