@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from ..source import Mark, inert
+from ..language.source import Mark, inert
 from . import words
 from .advice import advice
 from .findings import Finding, Review

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from ..render import code, markdown
-from ..source import inert
+from ..emit.render import code, markdown
+from ..language.source import inert
 from . import words
 from .advice import advice
 from .findings import Finding, Review

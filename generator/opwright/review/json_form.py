@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ..source import Mark
+from ..language.source import Mark
 from . import words
 from .advice import advice
 from .evidence import VALUE_SCHEMA, WITNESS_SCHEMA

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from ..render import code, markdown
-from ..source import Problem, inert
+from ..emit.render import code, markdown
+from ..language.source import Problem, inert
 from . import ci, comment, page
 from .json_form import SCHEMA_VERSION, place
 from .rules import CONTRACTS

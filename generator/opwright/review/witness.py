@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..commands.call_text import CallText
-from ..commands.witness import ulps
-from ..judging import Array
-from ..model import Library, Op
+from ..calls.call_text import CallText
+from ..calls.execute import Executed, disagreement, execute
+from ..errors import UsageError
+from ..language.model import Library, Op
+from ..language.source import suggestion
+from ..oracle.validate import Array
+from ..oracle.witness import ulps
 from ..project import Project
-from ..refusal import UsageError
-from ..source import suggestion
 from .evidence import NO_OPERATION, SAME, Witness
-from .execute import Executed, disagreement, execute
 from .findings import Finding, Review
 from .rules import Rule
 from .search import Found, Sides, has_calls, search

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..source import inert
+from ..language.source import inert
 from . import values
 from .findings import Finding, Review
 from .hunks import hunks
