@@ -25,10 +25,10 @@ def annotation(level: str, title: str, at: Mark | None, said: Sequence[str]) -> 
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
     def value(text: str) -> str:
-        return escaped(text).replace(":", "%3A").replace(",", "%2C")
+        return escaped(inert(text)).replace(":", "%3A").replace(",", "%2C")
 
     where = [f"file={value(at.file)}", f"line={at.line}", f"col={at.column}"] if at else []
-    return f"::{level} {','.join([*where, f'title={value(title)}'])}::{escaped(chr(10).join(said))}"
+    return f"::{level} {','.join([*where, f'title={value(title)}'])}::{escaped(chr(10).join(map(inert, said)))}"
 
 
 def as_github(review: Review, with_code: bool = False) -> str:

@@ -18,14 +18,9 @@ import jinja2
 from markupsafe import Markup
 
 from .. import __version__
-<<<<<<< HEAD
 from ..language.source import Mark, inert
 from . import values, words
 from .advice import advice
-=======
-from ..language.source import Mark, inert
-from . import values
->>>>>>> main
 from .findings import Finding, Review
 from .hunks import hunks
 from .impact import Moved
