@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..derive.nest import Access, access, expansion
+from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
 from ..derive.variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
 from ..language.expr import Name, Read
@@ -21,8 +22,7 @@ from ..memo import kept
 from .kernels import Parameter, parameters, size_fields
 from .printing import split_monomial
 
-# The letters of the relation, as `weights` of a normal form names them, and those of a data tensor's axes.
-LETTERS = ("g", "small", "big", "k")
+# The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
 # The members of opwright_problem (templates/c/engine/problem.h), in their order.
 MEMBERS = (

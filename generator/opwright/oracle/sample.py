@@ -154,9 +154,12 @@ class _Draw:
         vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in lists}
         symbols: Facts = {**scalars, **vectors}
         values: dict[str, Any] = {}
-        for name in op.layout_attributes:
-            allowed = op.attribute(name).values or ()
-            values[name] = allowed[rng.integers(len(allowed))].value
+        for attribute in op.attributes:
+            allowed = attribute.values or ()
+            # A word that orders no axes chooses formulas: its default more often, under which most calls are legal.
+            chosen = attribute.name in op.layout_attributes or attribute.required or rng.random() < 0.3
+            if allowed and chosen:
+                values[attribute.name or ""] = allowed[rng.integers(len(allowed))].value
         values |= {a.name or "": symbols[symbol_of(a)] for a in self.numbers}
         values |= {a.name or "": float(rng.integers(1, 4)) for a in numbers(op) if a.type == "f32"}
         setting = Setting(
