@@ -340,7 +340,7 @@ class _Derivation:
         """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
         walked = []
         for axes in accessed.ways:
-            radix = [self.walked(axis) for axis in axes]
+            radix = [self.stays(axis) for axis in axes]
             if None in radix:
                 raise self.fail(
                     f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no one bound would be safe"
@@ -470,7 +470,7 @@ class _Derivation:
 
     def may_leave(self, axis: Axis, positions: Mapping[str, Poly]) -> bool:
         if axis.index.letters or axis.index.offset != ZERO:
-            return self.walked(axis, positions) is None
+            return self.stays(axis, positions) is None
         return not self.expansion.positive(axis.extent)
 
     def walked(self, axis: Axis, positions: Mapping[str, Poly] = MappingProxyType({})) -> tuple[str, ...] | None:
@@ -482,6 +482,13 @@ class _Derivation:
         except NotPolynomial:
             index, extent = axis.index, axis.extent
         return mixed_radix(index, extent, extents)
+
+    def stays(self, axis: Axis, positions: Mapping[str, Poly] = MappingProxyType({})) -> tuple[str, ...] | None:
+        """The same, for letters that may walk the axis from its end."""
+        last = Affine.of({}, axis.extent - ONE)
+        back = dataclasses.replace(axis, index=last - axis.index)
+        forth = self.walked(axis, positions)
+        return self.walked(back, positions) if forth is None else forth
 
     def place(
         self, conditions: Mapping[Within | Solved, None], order: Sequence[str], inner: str | None, solved: set[str]

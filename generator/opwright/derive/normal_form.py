@@ -15,7 +15,8 @@ from ..language.source import Mark, Problem, suggestion
 from .call_plan import spatial, symbol_kinds
 from .exactness import divisible
 from .missing_axes import MissingAxes
-from .poly import ONE, NotPolynomial, Poly, polynomial
+from .nest import expansion
+from .poly import ONE, NotPolynomial, Poly
 from .variants import DEPTHWISE
 
 # The letters of the relation, as `weights` names them.
@@ -98,13 +99,13 @@ def _channels(op: Op, form: NormalForm) -> Iterator[Problem]:
     said = divisible(op)
     for name in (form.big, form.small):
         channels = list(op.tensor(name).dims.values())[1]
-        each = _each(channels.tree, form, None)
+        each = _each(op, channels.tree, form, None)
         whole = each is not None and all(power > 0 for monomial, _ in each.terms for _, power in monomial)
         if not whole and (channels.tree, Name(form.groups)) not in said:
             message = f"a constraint must say that {form.groups} divides the channels of '{name}', as in"
             yield Problem(channels.at, "normal-form", f"{message} {channels.text} % {form.groups} == 0")
         for group in op.classes:
-            if group.name == DEPTHWISE and _each(channels.tree, form, group) != ONE:
+            if group.name == DEPTHWISE and _each(op, channels.tree, form, group) != ONE:
                 message = (
                     f"a class of the name {DEPTHWISE} has one channel of '{name}' in each group: kernels of its own"
                 )
@@ -112,11 +113,12 @@ def _channels(op: Op, form: NormalForm) -> Iterator[Problem]:
                 yield Problem(group.at, "class-depthwise", message)
 
 
-def _each(channels: expr.Expr, form: NormalForm, group: GroupClass | None) -> Poly | None:
+def _each(op: Op, channels: expr.Expr, form: NormalForm, group: GroupClass | None) -> Poly | None:
     """The channels of a group, in a class of calls."""
+    known = expansion(op, group.name if group else None)
     try:
-        sizes = {symbol: polynomial(value.tree) for symbol, value in (group.let if group else {}).items()}
-        return polynomial(channels).substitute(sizes) / Poly.symbol(form.groups).substitute(sizes)
+        each = known.poly(channels, None) / Poly.symbol(form.groups).substitute(known.sizes)
+        return each.substitute(known.defined)
     except NotPolynomial:
         return None
 

@@ -295,6 +295,16 @@ class _Builder:
             self.define(self.FUNCTION, name, self.chosen(accessed.tensor, [self.poly(d) for d in distances]))
         return name
 
+    def first(self, accessed: Access) -> str | None:
+        """Where letters at 0 stand, where arrangements differ and some axis is walked from its end."""
+        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
+        if all(start == ZERO for start in starts):
+            return None
+        name = f"{accessed.tensor}_first"
+        if name not in self.names.taken:
+            self.define(self.FUNCTION, name, self.chosen(accessed.tensor, [self.poly(start) for start in starts]))
+        return name
+
     def chosen(self, tensor: str, texts: list[str]) -> str:
         result = texts[-1]
         self.used.add(f"{tensor}_arrangement")
@@ -322,6 +332,8 @@ class _Builder:
                     stride = self.letter_stride(accessed, letter)
                     parts.append(letter if stride is None else f"{letter} * {stride}")
                     letters.add(letter)
+            if first := self.first(accessed):
+                parts.append(first)
         return " + ".join(parts) or "0", letters
 
     def step(self, accessed: Access, letter: str, name: str) -> str | None:
@@ -456,7 +468,9 @@ class _Builder:
         for condition in self.nest.before:
             if isinstance(condition, Within):
                 index, extent = self.affine(condition.index), self.affine(condition.extent)
-                tests.append(f"0 <= {index} && {index} < {extent}" if condition.index.letters else f"0 < {extent}")
+                # An index of 0 is not below its axis' start.
+                start = index == "0"
+                tests.append(f"0 < {extent}" if start else f"0 <= {index} && {index} < {extent}")
                 continue
             right, scale = self.affine(condition.right), self.poly(condition.scale)
             level = max(self.level_of(condition.right.letters), self.TASK)
