@@ -166,10 +166,7 @@ class _Convolution:
             d.spec["normal_form"] = {"solve": self.solve, "big": big["name"], "small": small["name"], "weights": form, **names}
             if bias:
                 d.spec["normal_form"]["bias"] = bias
-        form_of_spec = d.spec.pop("normal_form", None)
         d.spec = d.finish(inputs, output, semantics)
-        if form_of_spec:
-            d.spec["normal_form"] = form_of_spec
         return d
 
     def index(self, channels: str, letter: str) -> str:

@@ -6,10 +6,10 @@ import contextlib
 import importlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from opwright.language import expr
@@ -108,19 +108,14 @@ def _tolerance(op: Op, found: np.ndarray) -> dict[str, float]:
     return {"rtol": {2: 1e-2, 4: 1e-4, 8: 1e-4}[found.itemsize], "atol": 1e-4}
 
 
-def first_disagreement(module: ModuleType, op: Op, rng: Rng, count: int, nearly: bool = True) -> str | None:
+def first_disagreement(module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str] | None = None) -> str | None:
     """Legal calls and calls a step away from legal; the first on which package and interpreter differ."""
     caller = Caller(op, rng)
     for number, drawn in enumerate(caller.legal(count)):
-        for call in [drawn, *([caller.nearly(drawn)] if nearly else [])]:
+        for call in (drawn, caller.nearly(drawn)):
+            if seen is not None:
+                seen[f"{op.op} {'legal' if call.judgement.accepted else 'refused'}"] += 1
             said = disagreement(module, op, call, [None, 1, 3][number % 3])
             if said is not None:
                 return f"{op.op}: {said}\n{call}"
     return None
-
-
-def told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-__all__ = ["Any", "environment", "first_disagreement", "instruction_set", "quick_compiler", "told", "usable"]

@@ -44,8 +44,8 @@ class Form:
 
     @property
     def name(self) -> str:
-        """Of one word or none it gets a prefix: such a word may be one of C, or a function of its library."""
-        return "_".join(self.words) if len(self.words) > 1 else "_".join(("problem", *self.words))
+        """One word alone gets a prefix: it may be a word of C, or a function of its library."""
+        return "_".join(self.words if len(self.words) > 1 else ("layout", *self.words) if self.words else ("any",))
 
 
 @dataclass(frozen=True)
