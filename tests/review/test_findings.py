@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from opwright import cli
-from opwright.hashing import semantic_hash
+from opwright.language.hashing import semantic_hash
+from opwright.language.source import SpecInvalid
 from opwright.review import rules
 from opwright.review.findings import Review
 from opwright.review.report import FORMATS, schema
 from opwright.review.waivers import locked, read_lock
-from opwright.source import SpecInvalid
 from support import checkout, reviewing
 
 OP = "conv_transpose.yaml"
@@ -97,7 +97,7 @@ def test_a_revision_in_the_lock_keeps_its_meaning_whatever_the_base_says():
 
 
 def test_the_lock_only_grows():
-    from opwright.load import load_texts
+    from opwright.language.load import load_texts
 
     library = load_texts(SPECS)
     first = locked(library, {"Convolution@1": "00000000000000aa"})
@@ -261,7 +261,7 @@ def test_a_difference_that_no_finding_tells_is_found_out(monkeypatch: pytest.Mon
 
 
 def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
-    from opwright.load import load_texts
+    from opwright.language.load import load_texts
 
     path = checkout.ROOT / "spec/LOCK.yaml"
     committed = path.read_text(encoding="utf-8")
@@ -437,7 +437,7 @@ def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_t
     template = here / "templates/docs/api.md.j2"
     template.write_text(template.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
     assert told("git:HEAD") == ["template-files-changed"]
-    module = here / "generator/opwright/prose.py"
+    module = here / "generator/opwright/emit/prose.py"
     module.write_text(module.read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
     assert told("git:HEAD") == ["generator-code-changed", "template-files-changed"]
     git("commit", "-am", "more")

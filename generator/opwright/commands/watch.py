@@ -14,14 +14,14 @@ from pathlib import Path
 import jinja2
 from rich.console import Console
 
+from ..console import say
+from ..errors import Failed, UsageError
 from ..generate import generated
-from ..project import Project
-from ..refusal import Failed, UsageError
-from ..show import say
-from ..source import SpecInvalid
+from ..language.source import SpecInvalid
+from ..project import TEMPLATE_SUFFIXES, Project
 from ..write import write
 
-SUFFIXES = (".yaml", ".yml", ".j2", ".py")
+SUFFIXES = (".yaml", ".yml", *TEMPLATE_SUFFIXES)
 START_MS = 200  # how long the watcher runs before the first generation, so that no save falls between the two
 
 

@@ -10,11 +10,11 @@ import sys
 
 from rich.console import Console
 
-from ..commands import call_text
+from ..calls import call_text
+from ..console import say, table
+from ..errors import UsageError
+from ..language.source import inert, suggestion
 from ..project import Project
-from ..refusal import UsageError
-from ..show import say, table
-from ..source import inert, suggestion
 from ..write import replace
 from .findings import review
 from .report import FORMATS, explained

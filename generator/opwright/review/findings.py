@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from ..hashing import semantic_hash
-from ..model import Library
+from ..language.hashing import semantic_hash
+from ..language.model import Library
+from ..language.source import Mark
 from ..project import Project
-from ..source import Mark
 from . import compare, impact, lint
 from .compare import Edit
 from .evidence import Value, Witness

@@ -27,12 +27,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import parallel, render
-from ..footprint import Taken, Watching, footprint, taken, watching
-from ..model import Library, Op, Page
+from .. import parallel
+from ..derive.variants import expand
+from ..emit import render
+from ..language.model import Library, Op, Page
 from ..project import Project
-from ..recording import fields, record
-from ..variants import expand
+from ..trace.footprint import Taken, Watching, footprint, taken, watching
+from ..trace.recording import fields, record
 from .compare import Edit
 from .rules import KERNELS, RULES
 from .tree import exact
@@ -181,7 +182,7 @@ class Carried:
         """The outputs that are compared; none for an operation that is not there. A file that is copied stays."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
         outputs = render.outputs(library, self.project.templates, folder) if library.ops else {}
-        copied = {path for path, output in outputs.items() if output.template and not output.template.endswith(".j2")}
+        copied = {path for path, output in outputs.items() if output.template and not output.rendered}
         return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
 
     def taken(self, path: str, view: Mapping[str, Any], kernels: frozenset[str]) -> Taken:

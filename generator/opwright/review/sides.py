@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from ..generate import prove
-from ..hashing import files_hash, folder_hash
-from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
-from ..model import Library
-from ..project import CARRIED, GENERATOR, RECORDS, Project, spec_folder
-from ..refusal import UsageError
-from ..source import Mark, Problem, SpecInvalid
+from ..errors import UsageError
+from ..generate import prove_normal_forms
+from ..language.hashing import files_hash, folder_hash
+from ..language.load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
+from ..language.model import Library
+from ..language.source import Mark, Problem, SpecInvalid
+from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
 from .tree import exact
 
 DRIVER_ARGUMENTS = (7, 9)  # what git gives to an external diff: path, old file, hex, mode, new file, hex, mode
@@ -52,7 +52,7 @@ class Side:
         others = {op.op: exact(op) for op in other.ops}
         changed = tuple(op for op in library.ops if others.get(op.op) != exact(op))
         try:
-            prove(Library(changed, library.pages))
+            prove_normal_forms(Library(changed, library.pages))
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None
 
@@ -102,7 +102,7 @@ def working_tree(project: Project) -> Side:
 
 def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
     """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
-    found = {"templates": (project.templates, (".j2", ".py")), "generator": (GENERATOR, (".py",))}
+    found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py",))}
     return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
 
 
