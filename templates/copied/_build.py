@@ -1,22 +1,22 @@
 """Compiles units into the cache.
 
-In: units (declarations, sources, headers, flags). Out: entries of the cache. What several units have in common is a unit
-of its own that they need: it is compiled once, to an object that lies in the cache like a library. Threads compile at the
-same time; where none can be started the calling one does it all. Nothing is written anywhere but in the cache.
+In: units (declarations, sources, headers, flags). Out: entries of the cache. What several units have in common is a
+unit of its own that they need: it is compiled once, to an object that lies in the cache like a library. Threads compile
+at the same time; where none can be started the calling one does it all. Nothing is written but in the cache.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shlex
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from subprocess import CompletedProcess
-import sys
 from typing import Any
 
 import cffi
@@ -62,38 +62,36 @@ def ensure(
     steps = _Steps(progress, sum(len(target.steps()) for target in [*wanted, *needed.values()]))
     # `jobs` compile, in the order in which they are given; `waiting` holds a thread for each library.
     with _Crew(cpu_count()) as jobs, _Crew(len(wanted)) as waiting:
-        building = _Building(folder, compiler, steps, jobs)
-        for module, part in needed.items():
-            building.parts[module] = jobs.submit(building.entry, part, _at_once, _cache.sound)
-        entries = [waiting.submit(building.entry, target, jobs.submit, good) for target in wanted]
-        for future in [*building.parts.values(), *entries]:
-            future.exception()  # wait for it
+        building = _Building(folder, compiler, steps)
+        try:
+            for module, part in needed.items():
+                building.parts[module] = jobs.submit(building.entry, part, _at_once, _cache.sound)
+            entries = [waiting.submit(building.entry, target, jobs.submit, good) for target in wanted]
+            for future in [*building.parts.values(), *entries]:
+                future.exception()  # wait for it
+        except BaseException:
+            building.stop.set()  # the crews are waited for, and end soon
+            raise
     if building.compiled:
         _entries.clear(folder)
-    for part in building.parts.values():
-        part.result()
+    for future in building.parts.values():
+        future.result()
     return [entry.result() for entry in entries]
 
 
 class _Crew:
-    """Threads that do work in the order in which it is given; where none can be started, whoever gives it does it.
-
-    Left by an exception, `stop` is set: what the crew does is to end soon.
-    """
+    """Threads that do work in the order in which it is given; where none can be started, whoever gives it does it."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.threads: list[threading.Thread] = []
         self.starting = threading.Lock()
         self.todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.stop = threading.Event()
 
     def __enter__(self) -> _Crew:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self.stop.set()
+    def __exit__(self, *_: object) -> None:
         for _thread in self.threads:
             self.todo.put(None)
         for thread in self.threads:
@@ -112,6 +110,8 @@ class _Crew:
                     self.most = len(self.threads)
         if not self.threads and (next_one := self.todo.get()) is not None:
             next_one()
+        if done.done() and isinstance(done.exception(), KeyboardInterrupt):
+            done.result()
         return done
 
     def serve(self) -> None:
@@ -122,7 +122,7 @@ class _Crew:
 def _do(done: Future[Any], work: Callable[..., Any], arguments: Sequence[Any]) -> None:
     try:
         done.set_result(work(*arguments))
-    except Exception as error:
+    except BaseException as error:
         done.set_exception(error)
 
 
@@ -154,12 +154,12 @@ Submit = Callable[..., "Future[Any]"]
 
 @dataclass
 class _Building:
-    """What is common to all that one call builds; `parts` are the entries of objects, by module."""
+    """What is common to all that a call builds. `parts` are the entries of objects, by module; `stop` ends it early."""
 
     folder: Path
     compiler: _compiler.Compiler
     steps: _Steps
-    crew: _Crew
+    stop: threading.Event = field(default_factory=threading.Event)
     parts: dict[str, Future[Path]] = field(default_factory=dict)
     compiled: bool = False
 
@@ -168,7 +168,7 @@ class _Building:
         entry = self.folder / (target.stem + self.compiler.key)
 
         def done() -> bool:
-            return good(target, entry)
+            return self.stop.is_set() or good(target, entry)
 
         try:
             with _entries.turn(entry, done):
@@ -207,7 +207,9 @@ class _Building:
         if any(answer.returncode for answer in finished):
             failed = self.folder / f"{target.stem}{self.compiler.key}.log"
             log.replace(failed)
-            raise BuildError(f"{target.unit.name} does not compile; the whole log is {failed}, and ends:\n{_end(finished)}")
+            raise BuildError(
+                f"{target.unit.name} does not compile; the whole log is {failed}, and ends:\n{_end(finished)}"
+            )
         path = work / target.file
         (work / "sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest(), "ascii")
         for leftover in [*work.glob("*.o"), *work.glob("glue.c")]:
@@ -217,13 +219,13 @@ class _Building:
             kept.chmod(kept.stat().st_mode & ~0o022)
 
     def run(self, name: str, command: list[str], work: Path) -> CompletedProcess[str]:
-        answer = _compiler.call(command, work, stop=self.crew.stop)
+        answer = _compiler.call(command, work, stop=self.stop)
         self.steps(name)
         return answer
 
     def shared(self, target: Target) -> list[str]:
         """The beginning of a target's commands."""
-        # In API mode only the glue, which lies in the same library, calls the kernels; objects are for their library only.
+        # In API mode only the glue, which lies in the same library, calls the kernels; so it is with objects.
         visibility = ["-fvisibility=hidden"] if target.mode != "abi" else []
         return [*self.compiler.command, *target.unit.flags, "-fPIC", *visibility]
 

@@ -1,7 +1,7 @@
 """The cache of compiled kernels: where it is, and which of its entries are sound.
 
-In: a target, and the folder of an entry. Out: the path of a library that is what its builder put there and that nobody but
-the user can have written. How entries come and go stands in `_entries`.
+In: a target, and the folder of an entry. Out: the path of a library that is what its builder put there and that nobody
+but the user can have written. How entries come and go stands in `_entries`.
 """
 
 from __future__ import annotations

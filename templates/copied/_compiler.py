@@ -33,7 +33,7 @@ _SAID = 2000  # characters of what a compiler says, in a message
 Answer = TypeVar("Answer")
 
 # Each of these calls stays in the assembly of a compiler that computes as IEEE 754 has it, and is found to be dead by
-# one that was allowed not to: that holds for flags in CC and for compilers that are so by default, whatever they define.
+# one that was allowed not to, by a flag in CC or by default, whatever macros it defines.
 _PROMISES = {
     "opwright_nan": "to take NaN for impossible",
     "opwright_order": "to reorder sums",
@@ -126,9 +126,15 @@ def _identify(command: tuple[str, ...]) -> Compiler:
 @_asked_once
 def check_numerics(command: tuple[str, ...]) -> None:
     """BuildError where a compiler would not compute as IEEE 754 has it."""
-    answer = call([*command, "-std=gnu11", "-O2", "-fno-lto", "-w", "-S", "-x", "c", "-", "-o", "-"], text=_NUMERICS)
-    broken = [freedom for name, freedom in _PROMISES.items() if name not in answer.stdout]
-    if broken and not answer.returncode:
+    question = ["-std=gnu11", "-fno-lto", "-w", "-S", "-x", "c", "-", "-o", "-"]
+    program, *own = command
+    # Units say -O2 after what CC says, which the linker yet heeds: -Ofast has it turn denormals off in all the process.
+    answers = [
+        call(words, text=_NUMERICS) for words in ([program, "-O2", *own, *question], [*command, "-O2", *question])
+    ]
+    kept = [answer.stdout for answer in answers if not answer.returncode]
+    broken = [freedom for name, freedom in _PROMISES.items() if any(name not in assembly for assembly in kept)]
+    if broken:
         raise BuildError(
             f"the C compiler breaks the numerics that kernels promise: {_shown(command)} is free {', '.join(broken)};"
             " leave -ffast-math and its like out of CC"

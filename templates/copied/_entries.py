@@ -1,8 +1,8 @@
 """How entries of the cache come and go: who builds one, and what is cleared away.
 
-In: the folder that is to be an entry. Out: an entry that is whole or not there, because it is built in a folder of its own
-and renamed. One builder at a time holds an entry's lock, which saves work and is needed for nothing else: who has waited
-for long enough builds without it, and the first to be done wins.
+In: the folder that is to be an entry. Out: an entry that is whole or not there, because it is built in a folder of its
+own and renamed. One builder at a time holds an entry's lock, which saves work and is needed for nothing else: who has
+waited for long enough builds without it, and the first to be done wins.
 """
 
 from __future__ import annotations

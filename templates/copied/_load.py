@@ -1,9 +1,9 @@
 """Loads compiled units through cffi.
 
 In: a `Unit`. Out: a `Library` to call, taken from the folder `_built` beside this module, from the user's cache, or
-compiled now into that cache. The cache wants content and toolchain to match. An entry in `_built` (or, where there is no
-compiler, in the cache) serves wherever its content matches: whatever instruction set it uses is named in its flags. To
-ship a library, copy its entry to `_built`.
+compiled now into that cache. The cache wants content and toolchain to match. An entry in `_built` (or, where there is
+no compiler, in the cache) serves wherever its content matches: whatever instruction set it uses is named in its flags.
+To ship a library, copy its entry to `_built`.
 
 What compiles is imported when something has to be: most processes find everything in the cache.
 """
@@ -74,7 +74,9 @@ def fit(unit: Unit) -> str:
     folders = [(BUILT, False)]
     with contextlib.suppress(BuildError):
         folders.append((_cache.folder(), True))
-    if any(_cache.sound(target, entry, own) for target in wanted for at, own in folders for entry in _entries(target, at)):
+    if any(
+        _cache.sound(target, entry, own) for target in wanted for at, own in folders for entry in _entries(target, at)
+    ):
         return ""
     try:
         return _compiler.refused(_compiler.find().command, unit.flags, unit.include, unit.probe) if unit.probe else ""

@@ -1,8 +1,8 @@
 """Folders and files that nobody but the user, and root, can have written.
 
-In: the path of a folder, or names in one. Out: its real path; bytes and open entries. Code is loaded from there, so each
-step is judged by what was opened, never by what a name led to a moment before. BuildError or OSError where the owner or
-the mode of anything on the way lets somebody else in.
+In: the path of a folder, or names in one. Out: its real path; bytes and open entries. Code is loaded from there, so
+each step is judged by what was opened, never by what a name led to a moment before. BuildError or OSError where the
+owner or the mode of anything on the way lets somebody else in.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
 from ._errors import BuildError
@@ -23,43 +23,52 @@ NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FOLDER = os.O_DIRECTORY | NO_LINK
 _STEP = _FOLDER | getattr(os, "O_PATH", os.O_RDONLY)  # parents need not be readable
 _LINKS = 40  # on one path; as many as Linux follows
-_ADVICE = "or set OPWRIGHT_CACHE_DIR"
+_ELSEWHERE = "set OPWRIGHT_CACHE_DIR"
 
 
 def folder(path: Path) -> Path:
-    """The real path of `path`, made where it does not exist: the user's alone, and so are its parents or they are root's.
+    """The real path of `path`, made where it does not exist, which nobody but the user, and root, can change.
 
-    BuildError where it is not so: somebody else could put a library there.
+    BuildError where somebody else can.
     """
-    try:
-        at = os.open("/", _STEP)
+    with ExitStack() as open_ones:
         try:
-            at, real = _walked(path, at)
-            _check_own(os.fstat(at), real)
-        finally:
-            os.close(at)
-    except OSError as error:
-        raise BuildError(f"the kernel cache {path} cannot be made ({error}); set OPWRIGHT_CACHE_DIR") from error
+            at, real = _walked(path, open_ones)
+        except OSError as error:
+            raise BuildError(f"the kernel cache {path} cannot be made ({error}); {_ELSEWHERE}") from error
+        status = os.fstat(at)
+    if status.st_uid != os.geteuid():
+        raise BuildError(f"the kernel cache {real} belongs to user {status.st_uid}, not you; {_ELSEWHERE}")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise BuildError(f"others can write to the kernel cache {real}; chmod go-w it, or {_ELSEWHERE}")
     return real
 
 
-def _walked(path: Path, at: int) -> tuple[int, Path]:
-    """The folder that `path` leads to, opened, and its real path; `at` is the root, and is closed."""
-    real, names, links = Path("/"), list(path.parts[:0:-1]), 0
+def _walked(path: Path, open_ones: ExitStack) -> tuple[int, Path]:
+    """The folder that `path` leads to, opened, and its real path."""
+
+    def step(name: str, at: int | None = None) -> int:
+        deeper = os.open(name, _STEP, dir_fd=at)
+        open_ones.callback(os.close, deeper)
+        return deeper
+
+    trusted = {0, os.geteuid(), *_stand_in()}
+    at, real, names, links = step("/"), Path("/"), list(path.parts[:0:-1]), 0
     while names:
-        _check_parent(os.fstat(at), real)
+        _check_parent(os.fstat(at), real, trusted)
         name = names.pop()
         status = _made(name, at)
-        if stat.S_ISLNK(status.st_mode):
-            links += 1
-            if status.st_uid not in _trusted() or links > _LINKS:
-                raise BuildError(f"the kernel cache leads over the link {real / name} of user {status.st_uid}; set OPWRIGHT_CACHE_DIR")
-            target = PurePath(os.readlink(name, dir_fd=at))
-            names += target.parts[: 0 if target.is_absolute() else None : -1]
-            name = "/" if target.is_absolute() else "."
-        deeper = os.open(name, _STEP, dir_fd=at)
-        os.close(at)
-        at, real = deeper, {"/": Path("/"), ".": real, "..": real.parent}.get(name, real / name)
+        if not stat.S_ISLNK(status.st_mode):
+            at, real = step(name, at), real.parent if name == ".." else real / name
+            continue
+        links += 1
+        if status.st_uid not in trusted or links > _LINKS:
+            link = f"the link {real / name}, which belongs to user {status.st_uid}"
+            raise BuildError(f"the way to the kernel cache leads over {link}; {_ELSEWHERE}")
+        target = PurePath(os.readlink(name, dir_fd=at))
+        names += reversed(target.parts[target.is_absolute() :])
+        if target.is_absolute():
+            at, real = step("/"), Path("/")
     return at, real
 
 
@@ -68,35 +77,25 @@ def _made(name: str, at: int) -> os.stat_result:
     try:
         return os.stat(name, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
-        try:
+        with suppress(FileExistsError):  # somebody was faster
             os.mkdir(name, 0o700, dir_fd=at)
-        except FileExistsError:  # somebody was faster
-            pass
         return os.stat(name, dir_fd=at, follow_symlinks=False)
 
 
-def _check_parent(status: os.stat_result, real: Path) -> None:
-    if status.st_uid not in _trusted():
-        raise BuildError(f"the kernel cache lies in {real}, which belongs to user {status.st_uid}, not you; set OPWRIGHT_CACHE_DIR")
-    writers = stat.S_IWOTH if _own_group(status.st_gid) else stat.S_IWOTH | stat.S_IWGRP
-    if status.st_mode & writers and not status.st_mode & stat.S_ISVTX:
-        raise BuildError(f"the kernel cache lies in {real}, which others can write to; chmod go-w it, {_ADVICE}")
-
-
-def _check_own(status: os.stat_result, real: Path) -> None:
-    if status.st_uid != os.geteuid():
-        raise BuildError(f"the kernel cache {real} belongs to user {status.st_uid}, not you; set OPWRIGHT_CACHE_DIR")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise BuildError(f"others can write to the kernel cache {real}; chmod go-w it, {_ADVICE}")
-
-
-def _trusted() -> set[int]:
-    """Who may own parents: the user, root, and in a sandbox that does not know root whoever stands for it."""
-    return {0, os.geteuid(), *_stand_in()}
+def _check_parent(status: os.stat_result, real: Path, trusted: Container[int]) -> None:
+    """BuildError where somebody else could put another folder in the place of one in here."""
+    if status.st_uid not in trusted:
+        whose = f"which belongs to user {status.st_uid}, not you"
+        raise BuildError(f"the kernel cache lies in {real}, {whose}; {_ELSEWHERE}")
+    if status.st_mode & stat.S_ISVTX:
+        return
+    by_group = status.st_mode & stat.S_IWGRP and not _own_group(status.st_gid)
+    if by_group or status.st_mode & stat.S_IWOTH:
+        raise BuildError(f"the kernel cache lies in {real}, which others can write to; chmod go-w it, or {_ELSEWHERE}")
 
 
 def _stand_in() -> set[int]:
-    """The user whom root's files seem to belong to in a user namespace without root."""
+    """The user whom root's files seem to belong to in a sandbox that does not know root."""
     try:
         maps = [line.split() for line in Path("/proc/self/uid_map").read_text("ascii").splitlines()]
         if all(int(first) != 0 for first, _, _ in maps):
