@@ -221,6 +221,7 @@ class _Building:
 
     def run(self, name: str, command: list[str], work: Path) -> CompletedProcess[str]:
         answer = _compiler.call(command, work, stop=self.stop)
+        _entries.alive()
         self.steps(name)
         return answer
 

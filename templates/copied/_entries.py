@@ -22,58 +22,70 @@ from pathlib import Path
 
 from . import _private
 
-SAID_AFTER = 2.0  # seconds until somebody is told whom a build waits for
-TAKEN_OVER_AFTER = 60.0  # seconds until it waits no longer; a unit takes 3 to 10
+SAID_AFTER = 10.0  # seconds without a sign of life from a builder, until those who wait for it are told
+TAKEN_OVER_AFTER = 60.0  # and until they wait no longer; no file takes more than 5
 KEPT = 90 * 24 * 3600  # seconds since an entry was used last
 _POLL = 0.02  # seconds between looks at a lock
 _ENTRY = re.compile(r"\w+-[0-9a-f]{24}-[0-9a-f]{12}(\.lock|\.log)?")
 
 _given_up: set[str] = set()  # the builders that this process has waited for in vain
+_held: set[Path] = set()  # the locks that it holds
 
 
 @contextmanager
 def turn(entry: Path, done: Callable[[], bool]) -> Iterator[None]:
     """Wait until nobody else builds `entry`, or until it is `done`, or until that takes too long."""
     path = entry.with_name(entry.name + ".lock")
-    at = _locked(path, entry, done)
-    try:
-        yield
-    finally:
-        if at is not None:  # closing alone would not do: a child forked meanwhile has the file open too
-            fcntl.flock(at, fcntl.LOCK_UN)
-            os.close(at)
-
-
-def _locked(path: Path, entry: Path, done: Callable[[], bool]) -> int | None:
-    """The lock of an entry, held; None where whoever has it need not, or cannot, be waited for any longer."""
-    started, told = time.monotonic(), False
     at = _lock_file(path)
-    while True:
-        if _private.take(at, fcntl.LOCK_EX):
-            if _private.is_still(at, path):
-                with contextlib.suppress(OSError):
-                    os.truncate(at, 0)
-                    os.pwrite(at, f"process {os.getpid()} on {platform.node()}".encode(), 0)
-                return at
+    try:
+        while (mine := _taken(at, entry, done)) and not _private.is_still(at, path):  # somebody cleared it away
             os.close(at)
             at = _lock_file(path)
-            continue
+        if mine:
+            _held.add(path)
+            with contextlib.suppress(OSError):
+                os.truncate(at, 0)
+                os.pwrite(at, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+        try:
+            yield
+        finally:
+            if mine:  # closing alone would not do: a child forked meanwhile has the file open too
+                _held.discard(path)
+                with contextlib.suppress(OSError):
+                    fcntl.flock(at, fcntl.LOCK_UN)
+    finally:
+        os.close(at)
+
+
+def alive() -> None:
+    """Give those who wait for locks of this process a sign of life."""
+    for path in list(_held):
+        with contextlib.suppress(OSError):
+            os.utime(path, follow_symlinks=False)
+
+
+def _taken(at: int, entry: Path, done: Callable[[], bool]) -> bool:
+    """Wait for the lock of an entry; False where whoever has it need not, or cannot, be waited for any longer."""
+    sign, heard, told = 0, 0.0, False
+    while not _private.take(at, fcntl.LOCK_EX):
         holder = os.pread(at, 200, 0).decode("utf-8", "replace") or "another process"
-        waited = time.monotonic() - started
-        if waited > TAKEN_OVER_AFTER:
+        if sign != (sign := os.fstat(at).st_mtime_ns):
+            heard = time.monotonic()
+        silent = time.monotonic() - heard
+        if silent > TAKEN_OVER_AFTER:
             _given_up.add(holder)
         if holder in _given_up or done():
-            os.close(at)
-            return None
-        if waited > SAID_AFTER and not told:
+            return False
+        if silent > SAID_AFTER and not told:
             told = True
             warnings.warn(
-                f"waiting for {holder}, which builds {entry.name} in {entry.parent};"
-                f" this process builds it itself after {TAKEN_OVER_AFTER:.0f} s",
+                f"waiting for {holder}, which builds {entry.name} in {entry.parent} and has done nothing for"
+                f" {silent:.0f} s; after {TAKEN_OVER_AFTER:.0f} s this process builds it itself",
                 RuntimeWarning,
                 stacklevel=2,
             )
         time.sleep(_POLL)
+    return True
 
 
 def _lock_file(path: Path) -> int:
