@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from opwright.derive.call_plan import symbol_kinds, symbol_of, tensor_ways
 from opwright.language import expr
 from opwright.language.expr import Inexact
 from opwright.language.model import Attribute, Op
+from opwright.language.types import symbol_kinds, symbol_of
 from opwright.oracle import sample
 from opwright.oracle.validate import NUMPY, Judgement, judge
 
@@ -89,7 +89,7 @@ class Caller:
                 values[attribute.name or ""] = self.one((allowed.value, *allowed.aliases))
         row = self.one(op.dtypes)
         given = frozenset(t.name for t in op.tensors if t.optional and rng.random() < 0.5)
-        ways = {t.name: self.one(list(tensor_ways(t))) for t in op.tensors}
+        ways = {t.name: self.one(list(t.ways)) for t in op.tensors}
         sizes: dict[str, Any] = {**{s: scalars[s] for s in self.sizes}, **{s: vectors[s] for s in self.vectors}}
         return self.made(sample.Setting(sizes, values, given, ways, row), rank)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ..language import expr
 from ..language.model import Op
 from ..language.source import Problem
-from .call_plan import symbol_kinds, symbol_of
+from ..language.types import symbol_kinds, symbol_of
 
 # A symbol of kernels: 1 on the spatial axes that a call does not have. Kernels always walk all of them.
 ABSENT = "absent"

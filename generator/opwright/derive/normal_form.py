@@ -12,7 +12,7 @@ from ..language.expr import Kind, Name, Read
 from ..language.model import GroupClass, NormalForm, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
-from .call_plan import spatial, symbol_kinds
+from ..language.types import spatial, symbol_kinds
 from .exactness import divisible
 from .missing_axes import MissingAxes
 from .nest import expansion
