@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import opwright_kernels
 import pytest
 from opwright.language.load import load, load_texts
 from opwright.language.schema import Spelled
 from opwright.language.source import SpecInvalid
+from opwright.language.structure import MODULES
 from support.specs import AVERAGE_POOL, FOLDER, MATRIX_PRODUCT, MAX_POOL, OTHERS, SCALE, edited, problems_of, real_texts
 
 PLACE = re.compile(r"[\w./<>-]+:\d+:\d+: [\w-]+: .+", re.DOTALL)
@@ -298,6 +300,15 @@ def test_an_empty_folder_and_a_missing_one_are_refused(tmp_path: Path) -> None:
     for folder, words in ((tmp_path, "there is no operation"), (tmp_path / "none", "cannot read the folder")):
         with pytest.raises(SpecInvalid, match=words):
             load(folder)
+
+
+def test_no_operation_can_bear_the_name_of_a_module_or_page_of_the_package() -> None:
+    package = Path(opwright_kernels.__file__).parent
+    files = [*package.glob("*.py"), *package.glob("docs/*")]
+    parts = {path.stem.strip("_").lower() for path in files} - set(opwright_kernels.operations())
+    own = {op.function for op in load(FOLDER).ops}
+    assert parts - own <= MODULES
+    assert len(parts - own) > 10
 
 
 def test_the_fixtures_start_from_specs_that_load() -> None:
