@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..derive.call_plan import symbol_of
 from ..language import expr
 from ..language.expr import Expr, Name
 from ..language.model import AllowedValue, Attribute, Op, Tensor
 from ..language.schema import Located
+from ..language.types import symbol_of
 from .tree import MISSING, Entry, Path, exact, get, identity, put, rename, reorder
 
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from ..derive.call_plan import formulas, symbol_kinds, symbol_of, tensor_ways
 from ..derive.poly import ONE, NotPolynomial, Poly
 from ..language import expr
 from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from ..language.model import AllowedValue, Op
 from ..language.schema import Assignment, Located
 from ..language.source import SpecInvalid
+from ..language.types import formulas, symbol_kinds, symbol_of
 from .algebra import Algebra, Conditions, Pieces, Reader, Site, Unproven
 from .carry import placed_letters
 from .reals import Form, Reals
@@ -304,7 +304,7 @@ def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
 def _shown(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
     """All formulas that decide what a call does; named values count where one of these is made of them."""
     for tensor in (*op.inputs, *op.outputs):
-        for way, dims in tensor_ways(tensor).items():
+        for way, dims in tensor.ways.items():
             for axis, extent in dims.items():
                 yield (tensor.name, way, axis), extent
         for way, arrangement in tensor.arrangements.items():

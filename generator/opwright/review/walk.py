@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..derive.call_plan import symbol_of
 from ..language.model import Attribute, Dim, Op, Page, Tensor
 from ..language.schema import Node
 from ..language.source import Mark
+from ..language.types import symbol_of
 from . import carry
 from .equality import Equality
 from .fields import FIELDS, INNER, LEAVES, MANY, REPLACED, VALUES, Judge, Many, kind_of, plain, rule_of, stem_of
