@@ -16,7 +16,7 @@ from ..emit import render
 from ..language.model import Library, Op
 from ..language.source import Mark
 from ..project import Project
-from .compare import Finding
+from .finding import Finding
 from .forms import read
 from .page import Cell, Page, Table, Text
 
