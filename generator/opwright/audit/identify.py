@@ -79,8 +79,8 @@ def _mentions(row: facts.Row, attribute: Attribute) -> list[bool]:
 
 
 def misdescribed(row: facts.Row, attribute: Attribute, op: Op) -> Attribute | None:
-    """The attribute that the description of a named row is of, where it does not fit the row's own."""
-    if not row.name or all(_mentions(row, attribute)):
+    """The attribute that the description of a row is of, where it does not fit the row's own."""
+    if all(_mentions(row, attribute)):
         return None
     return next((other for other in op.attributes if all(_mentions(row, other))), None)
 

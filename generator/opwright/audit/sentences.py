@@ -70,10 +70,12 @@ def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]
             continue
         before, divisor = found[1].rpartition(":")[2], found[2]
         names = [word for word in re.findall(r"\w+", before) if "_" in word]
+        weak = NEGATED.search(before) or WEAK.search(before)
         if not names:
             for constraint in _dividing(op, divisor):
                 told.add(str(constraint.id))
-                yield _division("lost", constraint, f"{HOLE} divisible by {divisor}", sentence)
+                what = sentence.text if weak else f"{HOLE} divisible by {divisor}"
+                yield _division("contradiction" if weak else "lost", constraint, what, sentence)
         for name in names:
             rule = held.get(extent(f"{name} % {divisor} == 0", op))  # type: ignore[arg-type]
             if rule is None:
@@ -81,7 +83,6 @@ def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]
                 yield Finding("contradiction", field, what, "no such constraint", sentence.at, at)
                 continue
             told.add(str(rule.id))
-            weak = NEGATED.search(before) or WEAK.search(before)
             what = sentence.text if weak else f"{name} divisible by {divisor}"
             yield _division("contradiction" if weak else "agree", rule, what, sentence)
     for attribute in op.attributes:
