@@ -20,12 +20,12 @@ from ..language.model import Library
 from ..language.source import Mark
 from ..project import Project
 from . import compare, impact, lint
-from .compare import Edit
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
 from .sides import Side
 from .waivers import Waivers, expired, read_lock, read_waivers
+from .walk import Edit
 
 
 @dataclass(frozen=True)
