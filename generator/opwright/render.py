@@ -21,7 +21,7 @@ from .entries import Entries, entries, fast_isas
 from .kept import kept
 from .kernel import Kernel, SizeField, kernel, size_fields
 from .model import Library, Op
-from .project import CARRIED
+from .project import CARRIED, TEMPLATE_SUFFIXES
 from .recording import Prose
 from .variants import ISAS, PORTABLE, entries_path, expand, row_name
 
@@ -316,7 +316,7 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     }
     whole = {
         "ops": ops,
-        "templates": hashing.folder_hash(templates, (".j2", ".py", ".c", ".h")),
+        "templates": hashing.folder_hash(templates, TEMPLATE_SUFFIXES),
         "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
         "outputs": outputs,
     }

@@ -14,18 +14,18 @@ from ..commands import call_text
 from ..project import Project
 from ..refusal import UsageError
 from ..show import say, table
-from ..source import inert, suggestion
+from ..source import SpecInvalid, inert, suggestion
 from ..write import replace
 from .findings import review
+from .records import LOCK, lock_of
 from .report import FORMATS, explained
 from .rules import RULES, SEVERITIES
-from .sides import Side, SideInvalid, folder, sides
+from .sides import Side, SideInvalid, driven, folder, sides
 from .values import measured
-from .waivers import locked, read_lock
+from .waivers import locked
 from .witness import called, witnessed
 
-OK, FINDINGS, INVALID = 0, 1, 3
-LOCK = "LOCK.yaml"
+OK, FINDINGS, INVALID, WRONG = 0, 1, 3, 6
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +70,24 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         return OK
     if options.update_lock:
         return _lock(project, out)
+    return _driven(project, options) if driven(options.sides) else _compared(project, options)
+
+
+def _driven(project: Project, options: argparse.Namespace) -> int:
+    """As git's external diff: whatever is found, and where nothing can be compared. Git ends at any other code than 0."""
     try:
-        base, head = sides(project, options.sides)
+        if len(options.sides) == 1:
+            raise UsageError(f"{options.sides[0]} is not merged")
+        _compared(project, options)
+    except (UsageError, SpecInvalid) as error:
+        print(f"opwright diff: {error}", file=sys.stderr)
+    return OK
+
+
+def _compared(project: Project, options: argparse.Namespace) -> int:
+    """Print the review of two sides; its exit code."""
+    try:
+        base, head = sides(project, options.sides, options.spec is not None)
         if options.call:
             return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
@@ -94,7 +110,7 @@ def _call(project: Project, base: Side, head: Side, options: argparse.Namespace)
     told = called(project, base, head, call_text.parse(options.call))
     json_text = json.dumps(told.as_json(), indent=2)
     sys.stdout.write((json_text if options.format == "json" else "\n".join(map(inert, told.lines()))) + "\n")
-    return OK if told.same else FINDINGS
+    return WRONG if told.wrong else OK if told.same else FINDINGS
 
 
 def _lock(project: Project, out: Console) -> int:
@@ -102,7 +118,7 @@ def _lock(project: Project, out: Console) -> int:
     side = folder(project.spec, project.root)
     path = project.records / LOCK
     name = path.relative_to(project.root).as_posix()
-    text = locked(side.library(), read_lock(side.records.get(LOCK), name))
+    text = locked(side.library(), lock_of(side).revisions)
     if side.records.get(LOCK) != text:
         replace(path, text.encode("utf-8"))
     say(out, f"{name}: {text.count('@')} revisions")

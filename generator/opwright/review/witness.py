@@ -22,7 +22,7 @@ from ..model import Library, Op
 from ..project import Project
 from ..refusal import UsageError
 from ..source import suggestion
-from .evidence import NO_OPERATION, SAME, Witness
+from .evidence import ERROR, NO_OPERATION, SAME, Witness
 from .execute import Executed, disagreement, execute
 from .findings import Finding, Review
 from .rules import Rule
@@ -172,7 +172,7 @@ def _told(case: Case, done: Sequence[Executed], command: Sequence[str]) -> Witne
         if found.trouble:
             notes.append(f"{word}, not executed: {found.trouble}")
         if wrong := disagreement(reading, found):
-            notes.append(f"AN ERROR OF OPWRIGHT, {word}: {wrong}")
+            notes.append(f"{ERROR}, {word}: {wrong}")
     return Witness(
         tried=case.tried,
         call=case.call,
