@@ -7,11 +7,12 @@ STAMPS := .stamps
 # Options of pip install, such as another index.
 PIP_FLAGS ?=
 
-.PHONY: help demo test bench peers generate check lint clean
+.PHONY: help demo test test-hard bench peers generate check lint clean
 
 help:
 	@echo 'make demo      generate, build, upsample a photograph, execute a oneDNN graph dump'
 	@echo 'make test      run every test'
+	@echo 'make test-hard hostile conditions at full length: sanitizers, broken caches, threads, garbage; long'
 	@echo 'make bench     time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
 	@echo 'make peers     install what some tests compare with: PyTorch, oneDNN (2 GB)'
 	@echo 'make generate  write generated/ from spec/ and templates/'
@@ -24,6 +25,9 @@ demo: $(STAMPS)/demo
 
 test: $(STAMPS)/test
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_FLAGS)
+
+test-hard: $(STAMPS)/test
+	OPWRIGHT_SWEEP=full $(BIN)/python -m pytest -n auto --dist worksteal -m hard $(PYTEST_FLAGS)
 
 bench: $(STAMPS)/bench
 	$(BIN)/opwright bench $(if $(FULL),--full) $(BENCH_FLAGS)

@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from opwright.refusal import UsageError
-from opwright.show import say, table
+from opwright.console import say, table
+from opwright.errors import UsageError
 from rich.console import Console
 
 from . import machine, report, results

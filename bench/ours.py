@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import opwright_kernels
 from opwright import __version__
-from opwright.hashing import text_hash
-from opwright.model import snake_case
+from opwright.language.hashing import text_hash
+from opwright.language.model import snake_case
 
 from .candidate import Ready, Refused
 from .rows import INPUTS

@@ -3,7 +3,8 @@
 A command imports what it needs when it is asked for, so that none waits for the libraries of another.
 
 Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 5 a review
-found an effect that it had not predicted, 1 anything else that failed.
+found an effect that it had not predicted, 6 it found kernels that disagree with their spec, 141 the
+reader of the output left, 1 anything else that failed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,14 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
+from .errors import Failed, UsageError
+from .language.source import SpecInvalid
 from .project import COMMAND, PACKAGE, Project, find
-from .refusal import Failed, UsageError
-from .source import SpecInvalid
 
 if TYPE_CHECKING:
-    from .model import Library
+    from .language.model import Library
 
 OK, FAILED, USAGE, INVALID, OUT_OF_DATE = 0, 1, 2, 3, 4
+UNHEARD = 141  # what a shell says of a program that wrote into a closed pipe
 Handler = Callable[[argparse.Namespace], int]
 Declare = Callable[[argparse.ArgumentParser], None]
 SCHEMAS = {"op": "Op", "common": "Common", "sources": "Sources"}  # kind of file to class of model.py
@@ -36,14 +39,14 @@ def _project(options: argparse.Namespace) -> Project:
 
 
 def _library(project: Project) -> Library:
-    from .load import load
+    from .language.load import load
 
     return load(project.spec, project.root)
 
 
 def _generate(options: argparse.Namespace) -> int:
+    from .console import console
     from .generate import generated
-    from .show import console
     from .write import compare, write
 
     project = _project(options)
@@ -77,7 +80,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from . import model, schema
+    from .language import model, schema
 
     root = getattr(model, SCHEMAS[options.kind])
     print(json.dumps(schema.json_schema(root, f"Opwright: {(root.__doc__ or '').strip()}"), indent=2))
@@ -85,8 +88,8 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from .commands import package
-    from .show import console, say
+    from .calls import package
+    from .console import console, say
 
     kernels, out = package.kernels(find()), console()
     functions = [package.function_of(kernels, op) for op in options.ops]
@@ -99,7 +102,7 @@ def _build(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     from .commands import listing
-    from .show import console
+    from .console import console
 
     project = _project(options)
     found = listing.listed(_library(project), project, options.op)
@@ -111,8 +114,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from .show import console
-    from .why import command as why
+    from .console import console
+    from .trace import why as why
 
     found = why.why(_project(options), options.file)
     if options.json:
@@ -123,8 +126,9 @@ def _why(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from .commands import call_text, explain, package
-    from .show import console
+    from .calls import call_text, package
+    from .commands import explain
+    from .console import console
 
     call = call_text.parse(options.call) if "(" in options.call else call_text.CallText(options.call)
     for argument in (*options.input, *options.set):
@@ -138,8 +142,9 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from .commands import package, run
-    from .show import console
+    from .calls import package
+    from .commands import run
+    from .console import console
 
     project = find()
     call = run.read_graph(options.graph, _library(project))
@@ -156,7 +161,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from .commands.export import export
-    from .show import console, say
+    from .console import console, say
 
     target = export(find(), options.folder, options.name)
     say(
@@ -167,21 +172,21 @@ def _export(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     from .commands import demo
-    from .show import console
+    from .console import console
 
     return OK if demo.demo(find(), options.output, console()) else FAILED
 
 
 def _diff(options: argparse.Namespace) -> int:
+    from .console import console
     from .review import command as review
-    from .show import console
 
     return review.diff(find(options.spec, options.templates), options, console())
 
 
 def _bench(options: argparse.Namespace) -> int:
     from .commands.bench import bench
-    from .show import console
+    from .console import console
 
     return OK if bench(options, console()) else FAILED
 
@@ -386,7 +391,19 @@ def _folders(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command; its exit code. Where the reader of the output leaves, as `head` does, it ends in silence."""
+    try:
+        try:
+            return _run_command(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNHEARD
+
+
+def _run_command(arguments: Sequence[str] | None) -> int:
     # Views are many small objects that live to the end; looking for cycles among them took a sixth of a diff's time.
     gc.set_threshold(200_000, 20, 20)
     arguments = sys.argv[1:] if arguments is None else arguments

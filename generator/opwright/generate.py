@@ -5,28 +5,30 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 
 from __future__ import annotations
 
-from . import normal_form, parallel, render
-from .load import load
-from .model import Library
+from . import parallel
+from .emit import render
+from .language.load import load
+from .language.model import Library
+from .language.source import Problem, SpecInvalid
+from .oracle import prove
 from .project import GENERATOR, Project
-from .source import Problem, SpecInvalid
 from .write import MANIFEST
 
 
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
     library = load(project.spec, project.root)
-    prove(library)
+    prove_normal_forms(library)
     folder = project.spec.relative_to(project.root).as_posix()
     files = render.render(library, project.templates, folder)
     files[MANIFEST] = render.manifest(files, library, project.templates, GENERATOR)
     return library, files
 
 
-def prove(library: Library) -> None:
+def prove_normal_forms(library: Library) -> None:
     """Refuse a library in which a normal form says something else than the semantics."""
     forms = [(op, op.normal_form) for op in library.ops if op.normal_form is not None]
-    differences = parallel.each(normal_form.agrees, [op for op, _ in forms])
+    differences = parallel.each(prove.agrees, [op for op, _ in forms])
     problems = [
         Problem(form.at, "normal-form-disagrees", difference)
         for (_, form), difference in zip(forms, differences, strict=True)

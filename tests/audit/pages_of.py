@@ -9,8 +9,8 @@ from opwright.audit import forms
 from opwright.audit.command import operation
 from opwright.audit.compare import Finding, audit
 from opwright.audit.page import Page
-from opwright.load import load
-from opwright.model import Library
+from opwright.language.load import load
+from opwright.language.model import Library
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = Path(__file__).parent / "pages"

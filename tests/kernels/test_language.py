@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright import interpret
-from opwright.model import Library
+from opwright.language.model import Library
+from opwright.oracle import interpret
 from support.package import package
 
 HEAD = """\

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright import interpret
-from opwright.judging import NUMPY, judge
-from opwright.model import Library
+from opwright.language.model import Library
+from opwright.oracle import interpret
+from opwright.oracle.validate import NUMPY, judge
 from support.package import ROOT, package
 
 Maker = Callable[[np.random.Generator], tuple[tuple[Any, ...], dict[str, Any]]]

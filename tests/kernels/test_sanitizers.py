@@ -26,7 +26,7 @@ SANITIZERS = (
     "-g",
 )
 
-pytestmark = pytest.mark.usefixtures("isa")
+pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("isa")]
 
 
 def sanitized(*command: Path) -> subprocess.CompletedProcess[str]:

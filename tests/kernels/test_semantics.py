@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import opwright_kernels
 import pytest
-from opwright import interpret
-from opwright.source import SpecInvalid
+from opwright.language.source import SpecInvalid
+from opwright.oracle import interpret
 from support.package import edited, package, spec_texts, write_package
 
 NORMAL_FORM = 'normal_form: {solve: x, big: dst, small: src, weights: "weights[g, small, big, k]", bias: bias}\n'

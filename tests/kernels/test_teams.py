@@ -15,6 +15,8 @@ import pytest
 from support.compilers import compile_with
 from support.generated import PACKAGE
 
+pytestmark = pytest.mark.hard
+
 PLAIN = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 SETUP = """
 import os

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright.judging import judge
-from opwright.load import load
+from opwright.language.load import load
+from opwright.oracle.validate import judge
 from support.call import Call
 from support.calls import describe, mutated_call, random_call
 from support.package import ROOT, SPEC

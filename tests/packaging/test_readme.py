@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from opwright import cli, model, schema
+from opwright import cli
+from opwright.language import model, schema
 from support import checkout
 
 ROOT = checkout.ROOT

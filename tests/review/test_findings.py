@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from opwright import cli
+from opwright.language.source import SpecInvalid
 from opwright.review import rules
 from opwright.review.findings import Review
 from opwright.review.report import FORMATS, schema
-from opwright.source import SpecInvalid
 from support import checkout, reviewing
 
 OP = "conv_transpose.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from opwright.load import load_texts
+from opwright.language.load import load_texts
 from opwright.review.lint import lint
 from support import reviewing
 
@@ -84,6 +84,6 @@ def test_a_note_about_the_new_side_is_a_finding_that_can_be_waived():
     note = found.findings[0]
     assert (note.severity, str(note.new)) == ("notice", "spec/onednn_graph/_sources.yaml:4:5")
     said = f"waivers: [{{rule: {note.rule.id}, fingerprint: '{note.fingerprint}', reason: soon, expires: 2030-02-01}}]\n"
-    waived = reviewing.reviewed(SPECS, after, waivers=said)
+    waived = reviewing.reviewed(SPECS, after, old_waivers=said, waivers=said)
     assert [f.rule.id for f in waived.failing("notice")] == ["source-page-added"]
     assert [f.rule.id for f in reviewing.reviewed(after, SPECS).findings] == ["source-page-removed"]

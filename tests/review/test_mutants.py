@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opwright.hashing import semantic_hash
-from opwright.load import load_texts
-from opwright.model import Common, Op, Sources
+from opwright.language.hashing import semantic_hash
+from opwright.language.load import load_texts
+from opwright.language.model import Common, Op, Sources
+from opwright.language.schema import keys_of
+from opwright.language.source import SpecInvalid
 from opwright.review.rules import RULES
-from opwright.schema import keys_of
-from opwright.source import SpecInvalid
 from support import mutants, reviewing
 from support.mutants import Mutant
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import bs4
 import pytest
-from opwright.commands import call_text
+from opwright.calls import call_text
+from opwright.language.source import Mark
 from opwright.review.evidence import Witness
 from opwright.review.findings import Review
 from opwright.review.page import as_html, spans
-from opwright.source import Mark
 from support import browser, reviewing
 
 OP = "conv_transpose.yaml"

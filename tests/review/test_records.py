@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from opwright.hashing import semantic_hash
-from opwright.load import load_texts
+from opwright.language.hashing import semantic_hash
+from opwright.language.load import load_texts
 from opwright.review.findings import Review
 from opwright.review.waivers import locked, read_lock
 from support import checkout, reviewing
@@ -82,7 +82,7 @@ def test_a_revision_that_is_lowered_with_the_lock_rewritten_is_an_error():
 
 
 def test_an_edit_of_what_all_operations_share_asks_for_new_revisions_once():
-    wider = reviewing.edited(SPECS, "_common.yaml", ("in_channels: {symbol: IC, min: 0", "in_channels: {symbol: IC, min: 1"))
+    wider = reviewing.edited(SPECS, "_common.yaml", ("in_channels: {min: 0", "in_channels: {min: 1"))
     found = reviewing.reviewed(SPECS, wider, old_lock=LOCK, lock=LOCK)
     (kept,) = [finding for finding in found.findings if finding.rule.id == "op-revision-kept"]
     assert len(kept.ops) == 6

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from opwright.model import Op
+from opwright.language.model import Op
+from opwright.language.schema import keys_of
 from opwright.review.compare import FIELDS, INNER, MANY
 from opwright.review.report import explained
 from opwright.review.rules import CONTRACTS, KERNELS, RECORDS, RULES, SEVERITIES, SEVERITY, WITHOUT_RULE
-from opwright.schema import keys_of
 from support import checkout, mutants, reviewing
 
 HERE = Path(__file__).parent

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from opwright import cli
+from opwright.language.source import SpecInvalid
 from opwright.review.rules import RULES, SEVERITIES, SEVERITY
 from opwright.review.waivers import expired, read_lock, read_waivers
-from opwright.source import SpecInvalid
 from support import reviewing
 
 TODAY = reviewing.TODAY

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from opwright.model import AXIS, FIELD, Common, Op, Sources
-from opwright.schema import (
+from opwright.language.model import AXIS, FIELD, Common, Op, Sources
+from opwright.language.schema import (
     Flag,
     Formula,
     Integer,

@@ -9,7 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from opwright import load, normal_form, render
+from opwright.emit import render
+from opwright.language import load
+from opwright.oracle import prove
 from opwright.project import find
 from opwright.review import findings, impact
 from opwright.review.findings import Review, review
@@ -91,7 +93,7 @@ def _remembering() -> list[tuple[Any, str, Any]]:
     completed: _Latest = _Latest()
     bases: _Latest = _Latest()
     agreed: _Latest = _Latest()
-    agrees = normal_form.agrees
+    agrees = prove.agrees
 
     def remembered_decode(cls: Any, text: str, name: str, problems: Any) -> Any:
         own = load.Problems()
@@ -130,7 +132,7 @@ def _remembering() -> list[tuple[Any, str, Any]]:
         (load, "_complete", remembered_complete),
         (load, "check_op", remembered_check),
         (findings, "plain", functools.lru_cache(64)(findings.plain)),
-        (normal_form, "agrees", remembered_agrees),
+        (prove, "agrees", remembered_agrees),
         (impact, "Carried", remembered_carried),
         (impact, "watching", functools.cache(impact.watching)),
         (impact, "tokens", functools.lru_cache(1024)(impact.tokens)),

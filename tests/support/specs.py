@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from opwright.load import load_texts
-from opwright.source import Problem, SpecInvalid
+from opwright.language.load import load_texts
+from opwright.language.source import Problem, SpecInvalid
 
 FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph"
 

@@ -10,12 +10,12 @@ import re
 import sys
 from pathlib import Path
 
-from ..load import load
-from ..model import Library, Op
+from ..console import console
+from ..errors import UsageError
+from ..language.load import load
+from ..language.model import Library, Op
+from ..language.source import suggestion
 from ..project import find
-from ..refusal import UsageError
-from ..show import console
-from ..source import suggestion
 from . import report
 from .page import Page
 from .report import Audited

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from .. import expr
-from ..expr import Expr, Name
-from ..model import Attribute, Discrepancy, Op, Tensor
-from ..nest import substitute
-from ..source import Mark, SpecInvalid, suggestion
+from ..derive.nest import substitute
+from ..language import expr
+from ..language.expr import Expr, Name
+from ..language.model import Attribute, Discrepancy, Op, Tensor
+from ..language.source import Mark, SpecInvalid, suggestion
 from . import facts
 from .identify import identify, spec_facts
 from .page import Page

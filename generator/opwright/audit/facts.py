@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..source import Mark
+from ..language.source import Mark
 from .kinds import ARGUMENTS, ATTRIBUTES, OPTIONAL, align, columns_of, dtype_words, header_is_whole, kind_of
 from .page import Cell, Page, Table, Text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..refusal import UsageError
+from ..errors import UsageError
 from . import html, markdown, rst, scraped
 from .page import Line, Original, Page, lines_of
 from .unflow import is_flat, unflow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..source import Mark
+from ..language.source import Mark
 from .page import Block, Cell, Original, Table, Text, plain
 
 if TYPE_CHECKING:

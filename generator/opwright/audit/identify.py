@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..model import Attribute, Op
+from ..language.model import Attribute, Op
 from . import facts
 
 Match = tuple[facts.Row, Attribute | None, str]

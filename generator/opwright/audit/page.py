@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..source import Mark
+from ..language.source import Mark
 
 HOLE = "\u2026"
 MAX_TEXT = 4000

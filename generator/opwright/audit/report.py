@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..source import Mark
+from ..language.source import Mark
 from .compare import Finding, counts
 from .page import Page
 

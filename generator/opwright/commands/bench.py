@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ..errors import UsageError
 from ..project import checkout
-from ..refusal import UsageError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

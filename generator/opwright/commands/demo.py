@@ -14,14 +14,16 @@ import numpy as np
 from rich.console import Console
 
 from .. import project
+from ..calls import package
+from ..console import say
+from ..errors import UsageError
 from ..generate import generated
-from ..load import load
-from ..model import Library
+from ..language.load import load
+from ..language.model import Library
+from ..oracle import witness
 from ..project import Project
-from ..refusal import UsageError
-from ..show import say
 from ..write import compare, write
-from . import package, run, witness
+from . import run
 
 GRAPH = Path("docs") / "graphs" / "conv_transpose.json"
 CROP = 64

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ..refusal import UsageError
-from ..show import say, table
-from .call_text import CallText
-from .package import TENSOR_DTYPES, function_of, refusals
+from ..calls.call_text import CallText
+from ..calls.package import TENSOR_DTYPES, function_of, refusals
+from ..console import say, table
+from ..errors import UsageError
 
 
 def explanation(package: Any, call: CallText) -> Any:

@@ -6,8 +6,8 @@ import keyword
 import shutil
 from pathlib import Path
 
+from ..errors import UsageError
 from ..project import COMMAND, Project
-from ..refusal import UsageError
 
 
 def export(project: Project, folder: Path, name: str) -> Path:

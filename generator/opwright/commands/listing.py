@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from ..model import Library, Op
+from ..console import say, table
+from ..derive.variants import expand, row_name
+from ..errors import UsageError
+from ..language.model import Library, Op
+from ..language.source import suggestion
 from ..project import Project
-from ..refusal import UsageError
-from ..show import say, table
-from ..source import suggestion
-from ..variants import expand, row_name
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from .. import expr
-from ..judging import NUMPY, judge
-from ..model import Library, Op, Tensor
-from ..refusal import UsageError
-from ..show import table
-from ..wrapper import parameter_name
-from . import graph_dump
-from .graph_dump import GraphCall, LogicalTensor
-from .package import TENSOR_DTYPES, refusals
-from .witness import Array, Verdict, check
+from ..calls import graph_dump
+from ..calls.graph_dump import GraphCall, LogicalTensor
+from ..calls.package import TENSOR_DTYPES, refusals
+from ..console import table
+from ..emit.python_module import parameter_name
+from ..errors import UsageError
+from ..language import expr
+from ..language.model import Library, Op, Tensor
+from ..oracle.validate import NUMPY, judge
+from ..oracle.witness import Array, Verdict, check
 
 # The largest graph file that is read: a thousand times a dump of one operation.
 MOST_TEXT = 4 * 2**20

@@ -14,11 +14,11 @@ from pathlib import Path
 import jinja2
 from rich.console import Console
 
+from ..console import say
+from ..errors import Failed, UsageError
 from ..generate import generated
+from ..language.source import SpecInvalid
 from ..project import Project
-from ..refusal import Failed, UsageError
-from ..show import say
-from ..source import SpecInvalid
 from ..write import write
 
 SUFFIXES = (".yaml", ".yml", ".j2", ".py")

@@ -10,11 +10,11 @@ import sys
 
 from rich.console import Console
 
-from ..commands import call_text
+from ..calls import call_text
+from ..console import say, table
+from ..errors import UsageError
+from ..language.source import SpecInvalid, inert, suggestion
 from ..project import Project
-from ..refusal import UsageError
-from ..show import say, table
-from ..source import SpecInvalid, inert, suggestion
 from ..write import replace
 from .findings import review
 from .records import LOCK, lock_of
@@ -74,7 +74,7 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
 
 
 def _driven(project: Project, options: argparse.Namespace) -> int:
-    """As git's external diff: whatever is found, and where nothing can be compared. Git ends at any other code than 0."""
+    """The same as git's external diff: 0 whatever is found, for git takes any other code for the driver's death."""
     try:
         if len(options.sides) == 1:
             raise UsageError(f"{options.sides[0]} is not merged")

@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .. import expr
-from ..expr import Binary, Call, Expr, Inexact, Kind, Number, Read, Unary
-from ..schema import Assignment, Located
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Inexact, Kind, Number, Read, Unary
+from ..language.schema import Assignment, Located
 
 CASES = 400
 MOST = 6

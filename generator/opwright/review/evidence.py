@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..commands.call_text import CallText, TensorText
+from ..calls.call_text import CallText, TensorText
 
 SAME = "the values are the same"
 ERROR = "AN ERROR OF OPWRIGHT"  # a package and its spec disagree

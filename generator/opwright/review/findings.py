@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from ..model import Library
+from ..language.model import Library
+from ..language.source import Mark
 from ..project import Project
-from ..source import Mark
 from . import compare, impact, lint, records
 from .compare import Edit
 from .evidence import Value, Witness

@@ -27,12 +27,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import parallel, render
-from ..footprint import Taken, Watching, footprint, taken, watching
-from ..model import Library, Op, Page
+from .. import parallel
+from ..derive.variants import expand
+from ..emit import render
+from ..language.model import Library, Op, Page
 from ..project import Project
-from ..recording import fields, record
-from ..variants import expand
+from ..trace.footprint import Taken, Watching, footprint, taken, watching
+from ..trace.recording import fields, record
 from .compare import Edit
 from .rules import KERNELS, RULES
 from .tree import exact

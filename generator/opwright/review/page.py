@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup
 
 from .. import __version__
-from ..source import Mark, inert
+from ..language.source import Mark, inert
 from . import values
 from .findings import Finding, Review
 from .hunks import hunks

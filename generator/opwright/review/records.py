@@ -9,10 +9,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ..hashing import digest, semantic_hash
-from ..model import Library
-from ..schema import place
-from ..source import Mark, SpecInvalid
+from ..language.hashing import digest, semantic_hash
+from ..language.model import Library
+from ..language.schema import place
+from ..language.source import Mark, SpecInvalid
 from .compare import Edit
 from .sides import Side, SideInvalid
 from .waivers import Lock, Waivers, read_lock, read_waivers
@@ -62,13 +62,12 @@ def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
     changes = {
         "added": [release for release in now if release not in was],
         "removed": [release for release in was if release not in now],
-        "changed": [release for release in now if was.get(release, now[release]) != now[release] if release not in told],
+        "changed": [name for name in now if name in was and was[name] != now[name] and name not in told],
     }
     for change, releases in changes.items():
         if releases:
-            sides = [_said(side, releases) for side in (was, now)]
-            marks = [_first(side, releases) for side in (old, new)]
-            yield _edit(f"lock-entry-{change}", _listed(releases), *sides, *marks)
+            marks = (_first(old, releases), _first(new, releases))
+            yield _edit(f"lock-entry-{change}", _listed(releases), _said(was, releases), _said(now, releases), *marks)
 
 
 def _said(side: Mapping[str, str], releases: Iterable[str]) -> str:
@@ -87,14 +86,14 @@ def waived(old: Waivers, new: Waivers) -> Iterator[Edit]:
         one, other = was.get((rule, fingerprint)), now.get((rule, fingerprint))
         if one != other:
             change = "added" if one is None else "removed" if other is None else "changed"
-            sides = [f"until {w.expires}: {w.reason}" if w else "nothing" for w in (one, other)]
-            marks = [w.at if w else None for w in (one, other)]
-            yield _edit(f"waiver-entry-{change}", f"{rule} {fingerprint}", *sides, *marks)
+            said, instead = (f"until {w.expires}: {w.reason}" if w else "nothing" for w in (one, other))
+            marks = (one.at if one else None, other.at if other else None)
+            yield _edit(f"waiver-entry-{change}", f"{rule} {fingerprint}", said, instead, *marks)
     for axis in sorted({*old.severity, *new.severity}):
-        said = [side.severity.get(axis, "as is") for side in (old, new)]
-        if said[0] != said[1]:
-            marks = [_severity(side, axis) for side in (old, new)]
-            yield _edit("waiver-severity-changed", f"severity.{axis}", *said, *marks)
+        said, instead = (side.severity.get(axis, "as is") for side in (old, new))
+        if said != instead:
+            marks = (_severity(old, axis), _severity(new, axis))
+            yield _edit("waiver-severity-changed", f"severity.{axis}", said, instead, *marks)
 
 
 def _severity(side: Waivers, axis: str) -> Mark | None:
@@ -107,8 +106,8 @@ def tools(base: Side, head: Side) -> Iterator[Edit]:
         was, now = base.tools[name], head.tools[name]
         files = sorted(file for file in {*was, *now} if was.get(file) != now.get(file))
         if files:
-            sides = (digest(side)[:16] for side in (was, now))
-            yield _edit(TOOLS[name], _listed([f"{name}/{file}" for file in files]), *sides)
+            path = _listed([f"{name}/{file}" for file in files])
+            yield _edit(TOOLS[name], path, digest(was)[:16], digest(now)[:16])
 
 
 def _listed(names: list[str]) -> str:

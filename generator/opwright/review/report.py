@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
-from ..render import code, markdown
-from ..source import Mark, inert
+from ..emit.render import code, markdown
+from ..language.source import Mark, inert
 from . import values
 from .evidence import VALUE_SCHEMA, WITNESS_SCHEMA
 from .findings import Finding, Review

@@ -20,15 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import draw, expr
-from ..commands.call_text import CallText, TensorText
-from ..draw import Setting
-from ..expr import Inexact
-from ..interpret import compute
-from ..judging import NUMPY, Array, Judgement, each, judge
-from ..model import Attribute, Op
-from ..plan import formulas, symbol_of, tensor_ways
-from ..wrapper import parameter_name
+from ..calls.call_text import CallText, TensorText
+from ..derive.call_plan import formulas, symbol_of, tensor_ways
+from ..emit.python_module import parameter_name
+from ..language import expr
+from ..language.expr import Inexact
+from ..language.model import Attribute, Op
+from ..oracle import sample
+from ..oracle.interpret import compute
+from ..oracle.sample import Setting
+from ..oracle.validate import NUMPY, Array, Judgement, each, judge
 from .compare import Edit
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
@@ -57,7 +58,7 @@ class Reading:
 
     @functools.cached_property
     def result(self) -> Array | None:
-        if self.op is None or not self.outcome.accepted or math.prod(self.outcome.shape) > draw.MOST:
+        if self.op is None or not self.outcome.accepted or math.prod(self.outcome.shape) > sample.MOST:
             return None
         return compute(self.op, self.inputs, self.attributes) if terms(self.op, self.judged) <= TERMS else None
 
@@ -179,7 +180,7 @@ class Found:
 
 def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]], tries: int) -> Found:
     """A call on which the sides differ, of a kind that is wanted, the first group of kinds before the others."""
-    rng = np.random.default_rng(draw.SEED)
+    rng = np.random.default_rng(sample.SEED)
     places = [place for op, other in _origins(sides) if (place := _Place(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
     best: tuple[int, _Place, Setting, Difference] | None = None
@@ -212,7 +213,7 @@ def _origins(sides: Sides) -> Iterator[tuple[Op, Op]]:
 def legal_settings(op: Op) -> tuple[Setting, ...]:
     """Legal calls, the smallest first; none of an operation that lacks a part."""
     try:
-        return tuple(sorted((setting for setting, *_ in draw.legal(op)), key=_size))
+        return tuple(sorted((setting for setting, *_ in sample.legal(op)), key=_size))
     except Exception:  # an operation between two sides need not make sense
         return ()
 
@@ -224,10 +225,10 @@ def _size(setting: Setting) -> int:
 def call_of(op: Op, setting: Setting) -> CallText | None:
     """The call of a setting; None where the sizes make no shapes, or too large ones."""
     try:
-        made = draw.arguments(op, setting)
+        made = sample.arguments(op, setting)
     except (Inexact, KeyError, TypeError, ValueError):
         return None
-    if any(min(shape, default=0) < 0 or math.prod(shape) > draw.MOST for _, shape in made.tensors.values()):
+    if any(min(shape, default=0) < 0 or math.prod(shape) > sample.MOST for _, shape in made.tensors.values()):
         return None
     names = {tensor.name: parameter_name(tensor) for tensor in op.inputs}
     order = {attribute.name: number for number, attribute in enumerate(op.attributes)}
@@ -276,7 +277,7 @@ class _Place:
         return found
 
     def differ(self, sides: Sides, setting: Setting) -> Difference:
-        call = None if draw.too_big(setting) else call_of(self.op, setting)
+        call = None if sample.too_big(setting) else call_of(self.op, setting)
         try:
             return sides.differ(call) if call else Difference()
         except Exception:  # an operation between two sides need not make sense

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from ..generate import prove
-from ..hashing import folder_files
-from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
-from ..model import Library
+from ..errors import UsageError
+from ..generate import prove_normal_forms
+from ..language.hashing import folder_files
+from ..language.load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
+from ..language.model import Library
+from ..language.source import Mark, Problem, SpecInvalid
 from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
-from ..refusal import UsageError
-from ..source import Mark, Problem, SpecInvalid
 from .tree import exact
 
 MAIN = ("origin/main", "main", "origin/master", "master")
@@ -59,7 +59,7 @@ class Side:
         others = {op.op: exact(op) for op in other.ops}
         changed = tuple(op for op in library.ops if others.get(op.op) != exact(op))
         try:
-            prove(Library(changed, library.pages))
+            prove_normal_forms(Library(changed, library.pages))
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None
 
@@ -112,13 +112,15 @@ def working_tree(project: Project) -> Side:
 
 def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
     """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
-    found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py",))}
+    found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py", ".j2"))}
     return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
 
 
 def _hashed(files: Mapping[PurePosixPath, bytes]) -> dict[str, str]:
     """Each file with the hash of its contents; what a wheel carries of the project is no file of its own."""
-    return {str(name): hashlib.sha256(data).hexdigest() for name, data in files.items() if name.parts[0] != CARRIED.name}
+    return {
+        str(name): hashlib.sha256(data).hexdigest() for name, data in files.items() if name.parts[0] != CARRIED.name
+    }
 
 
 def folder(spec: Path, root: Path, name: str = "the working tree") -> Side:
@@ -187,7 +189,9 @@ def merge_base(project: Project) -> str:
             continue
     shallow = _git(project, "rev-parse", "--is-shallow-repository").decode().strip() == "true"
     why = "; the clone is shallow: `git fetch --unshallow origin main` brings it" if shallow else ""
-    raise UsageError(f"no commit to compare with: HEAD has none in common with {', '.join(MAIN)}{why}; or name BASE, as git:HEAD^")
+    raise UsageError(
+        f"no commit to compare with: HEAD has none in common with {', '.join(MAIN)}{why}; or name BASE, as git:HEAD^"
+    )
 
 
 def _swapped(project: Project, path: str, file: str, name: str) -> Side:

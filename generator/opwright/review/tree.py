@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .. import expr
-from ..hashing import canonical
-from ..model import (
+from ..language import expr
+from ..language.hashing import canonical
+from ..language.model import (
     AllowedValue,
     Arrangement,
     Attribute,
@@ -25,8 +25,8 @@ from ..model import (
     Relation,
     Tensor,
 )
-from ..schema import Assignment, Located, Node, Text, place
-from ..source import Mark
+from ..language.schema import Assignment, Located, Node, Text, place
+from ..language.source import Mark
 
 MISSING: Any = dataclasses.make_dataclass("Missing", [], frozen=True)()
 # What tells an item of a list from its neighbours.

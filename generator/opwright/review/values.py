@@ -11,14 +11,14 @@ import itertools
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from .. import draw
-from ..commands.call_text import CallText
-from ..commands.witness import ulps
-from ..model import Op
+from ..calls.call_text import CallText
+from ..calls.execute import execute
+from ..derive.variants import expand, layout_choices
+from ..language.model import Op
+from ..oracle import sample
+from ..oracle.witness import ulps
 from ..project import Project
-from ..variants import expand, layout_choices
 from .evidence import Value
-from .execute import execute
 from .findings import Finding, Review
 from .search import Sides, call_of, legal_settings
 
@@ -87,7 +87,7 @@ def _served(row: Mapping[str, str], words: Mapping[str, str], group_class: str |
     return (*row.values(), *words.values(), group_class)
 
 
-def _wider(setting: draw.Setting, factor: int) -> draw.Setting:
+def _wider(setting: sample.Setting, factor: int) -> sample.Setting:
     sizes = {symbol: size if isinstance(size, tuple) else size * factor for symbol, size in setting.sizes.items()}
     return dataclasses.replace(setting, sizes=sizes)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
-from ..hashing import semantic_hash
-from ..load import decode
-from ..model import Library
-from ..schema import ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
-from ..source import Mark, SpecInvalid, suggestion
+from ..language.hashing import semantic_hash
+from ..language.load import decode
+from ..language.model import Library
+from ..language.schema import ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
+from ..language.source import Mark, SpecInvalid, suggestion
 from .rules import RULES, SEVERITIES, SEVERITY
 
 MOST_DAYS = 180

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..commands.call_text import CallText
-from ..commands.witness import ulps
-from ..judging import Array
-from ..model import Library, Op
+from ..calls.call_text import CallText
+from ..calls.execute import Executed, disagreement, execute
+from ..errors import UsageError
+from ..language.model import Library, Op
+from ..language.source import suggestion
+from ..oracle.validate import Array
+from ..oracle.witness import ulps
 from ..project import Project
-from ..refusal import UsageError
-from ..source import suggestion
 from .evidence import ERROR, NO_OPERATION, SAME, Witness
-from .execute import Executed, disagreement, execute
 from .findings import Finding, Review
 from .rules import Rule
 from .search import Found, Sides, has_calls, search
@@ -36,6 +36,7 @@ LEAST = 60
 LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
 TOGETHER = "together with the other changes of the operation, without which this one makes no sense"
 UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
+
 
 def needed(rule: Rule) -> bool:
     """Whether callers can notice it; what only the record tells has no witness."""

@@ -1,0 +1,163 @@
+"""Reads and writes a call as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`.
+
+In: text from anywhere. Out: a `CallText` of plain values, or a UsageError that says where it stops to make sense. The
+text is parsed, never evaluated; whether the names exist is not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NoReturn, Union
+
+from ..errors import UsageError
+from .package import TENSOR_DTYPES
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<real>-?\d{1,40}(?:\.\d{1,40}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3}))|(?P<integer>-?\d{1,40})"
+    r"|(?P<text>\"[^\"\\]*\"|'[^'\\]*')|(?P<mark>[()\[\],=]))",
+    re.ASCII,
+)
+_SAID = {"word": "a name", "integer": "an integer"}
+Value = Union[int, float, str, list[int]]  # noqa: UP007 (evaluated at run time)
+
+
+@dataclass(frozen=True)
+class TensorText:
+    """`f32[1,4,4,8]`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{_said(list(self.shape))}"
+
+
+def _said(value: Value) -> str:
+    """A value as the text of a call has it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@dataclass(frozen=True)
+class CallText:
+    """A call as it is written: its function's name and its arguments by name."""
+
+    function: str
+    tensors: dict[str, TensorText] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The call as `parse` takes it."""
+        tensors = [f"{name} {tensor}" for name, tensor in self.tensors.items()]
+        return f"{self.function}({', '.join([*tensors, *(f'{n}={_said(v)}' for n, v in self.values.items())])})"
+
+    def add(self, name: str, given: TensorText | Value) -> None:
+        if name in self.tensors or name in self.values:
+            raise UsageError(f"the argument {name!r} is given twice")
+        if isinstance(given, TensorText):
+            self.tensors[name] = given
+        else:
+            self.values[name] = given
+
+
+def parse(text: str) -> CallText:
+    """A whole call."""
+    parser = _Parser(text)
+    call = CallText(parser.take("word"))
+    parser.mark("(")
+    while not parser.sees(")"):
+        call.add(*parser.argument())
+        if not parser.sees(")"):
+            parser.mark(",")
+    parser.mark(")")
+    parser.end()
+    return call
+
+
+def parse_argument(text: str) -> tuple[str, TensorText | Value]:
+    """One argument: `src=f32[1,4,4,8]`, `src f32[1,4,4,8]` or `strides=[1,1]`. Words need no quotes."""
+    parser = _Parser(text)
+    argument = parser.argument()
+    parser.end()
+    return argument
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[tuple[str, str, int]] = []
+        at, end = 0, len(text.rstrip())
+        while at < end:
+            found = _TOKEN.match(text, at)
+            if found is None:
+                self.at = at
+                self.fail("a name, a number, a quoted word or one of ( ) [ ] , =", at)
+            kind = found.lastgroup or ""
+            self.tokens.append((kind, found[kind], found.start(kind)))
+            at = found.end()
+        self.tokens.append(("end", "", end))
+        self.next = 0
+
+    def fail(self, expected: str, at: int) -> NoReturn:
+        rest = self.text[at:].strip()
+        got = ascii(rest[:20]) if rest else "its end"
+        raise UsageError(f"at character {at + 1} of the call: expected {expected}, got {got}")
+
+    def take(self, wanted: str) -> str:
+        kind, text, at = self.tokens[self.next]
+        if kind != wanted:
+            self.fail(_SAID[wanted], at)
+        self.next += 1
+        return text
+
+    def sees(self, mark: str) -> bool:
+        return self.tokens[self.next][:2] == ("mark", mark)
+
+    def mark(self, mark: str) -> None:
+        if not self.sees(mark):
+            self.fail(repr(mark), self.tokens[self.next][2])
+        self.next += 1
+
+    def end(self) -> None:
+        kind, _, at = self.tokens[self.next]
+        if kind != "end":
+            self.fail("its end", at)
+
+    def argument(self) -> tuple[str, TensorText | Value]:
+        name = self.take("word")
+        if not self.sees("="):
+            return name, self.tensor(self.take("word"))
+        self.mark("=")
+        return name, self.value()
+
+    def value(self) -> TensorText | Value:
+        kind, text, at = self.tokens[self.next]
+        if self.sees("["):
+            return self.integers()
+        if kind not in ("word", "integer", "real", "text"):
+            self.fail("a value", at)
+        self.next += 1
+        if kind == "word":
+            return self.tensor(text) if self.sees("[") else text
+        return int(text) if kind == "integer" else float(text) if kind == "real" else text[1:-1]
+
+    def tensor(self, dtype: str) -> TensorText:
+        if dtype not in TENSOR_DTYPES:
+            self.fail(f"a dtype ({', '.join(TENSOR_DTYPES)})", self.tokens[self.next - 1][2])
+        at = self.tokens[self.next][2]
+        shape = self.integers()
+        if min(shape, default=0) < 0:
+            self.fail("extents that are not negative", at)
+        return TensorText(dtype, tuple(shape))
+
+    def integers(self) -> list[int]:
+        self.mark("[")
+        numbers: list[int] = []
+        while not self.sees("]"):
+            numbers.append(int(self.take("integer")))
+            if not self.sees("]"):
+                self.mark(",")
+        self.mark("]")
+        return numbers

@@ -1,0 +1,166 @@
+"""Runs calls on the package that is generated from one side's spec, in a process of its own.
+
+In: an operation, the calls, and where the templates are. Out: what was done with each call; a crash, a call that does
+not end or a compiler that is missing is an answer, too. The package stands in a temporary folder and has the rows of
+data types that the calls need: what is compiled is most of the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..emit import render
+from ..emit.python_module import parameter_name
+from ..language.model import Library, Op, Page
+from ..oracle.prove import agrees
+from ..oracle.validate import NUMPY, Array
+from ..oracle.witness import check
+from ..project import Project
+from ..review.evidence import Outcome
+from ..review.search import Reading, data, terms
+from .call_text import CallText
+from .child import PACKAGE
+
+# Seconds for everything that one process does, of which a cold build is the greatest part: 3 s (AMD Zen 5, two cores).
+PATIENCE = 180
+SECONDS = 10  # for one call
+CHILD = [sys.executable, "-m", "opwright.calls.child"]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a package did with a call, and by which kernel; `trouble` where it gave no answer."""
+
+    outcome: Outcome | None = None
+    result: Array | None = None
+    kernel: str = ""
+    trouble: str = ""
+
+
+def execute(
+    project: Project, op: Op, pages: Mapping[str, Page], calls: Sequence[CallText], values: str = "integers"
+) -> list[Executed]:
+    """Every call on the package of one operation, with the `values` that `data` knows."""
+    if op.normal_form is not None and (wrong := agrees(op)):
+        return [Executed(trouble=f"`opwright generate` refuses it: {wrong}")] * len(calls)
+    with tempfile.TemporaryDirectory(prefix="opwright-") as name:
+        folder = Path(name)
+        _package(project, _needed(op, calls), pages, folder / PACKAGE)
+        _requests(op, calls, values, folder)
+        answers: list[Executed] = []
+        while len(answers) < len(calls):
+            answers += _run(folder, len(answers), len(calls))
+        return answers
+
+
+def _needed(op: Op, calls: Sequence[CallText]) -> Op:
+    """The operation with those rows of data types that the calls fit, or the first."""
+    used = [reading.judged.row for call in calls if (reading := Reading(op, call, data(call))).outcome.accepted]
+    rows = tuple(row for row in op.dtypes if any(row is one for one in used))
+    return dataclasses.replace(op, dtypes=rows or op.dtypes[:1])
+
+
+def _package(project: Project, op: Op, pages: Mapping[str, Page], folder: Path) -> None:
+    place = project.spec.relative_to(project.root).as_posix()
+    for path, text in render.render(Library((op,), dict(pages)), project.templates, place).items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
+def _requests(op: Op, calls: Sequence[CallText], values: str, folder: Path) -> None:
+    inputs = {parameter_name(tensor) for tensor in op.inputs}
+    arrays: dict[str, Array] = {}
+    requests = []
+    for number, call in enumerate(calls):
+        tensors = {}
+        for name, array in data(call, values).items():
+            key = f"{number}.{name}"
+            arrays[key] = array.view(f"u{array.dtype.itemsize}")
+            tensors[name] = (key, call.tensors[name].dtype)
+        vectors = {name: value for name, value in call.values.items() if name in inputs and isinstance(value, list)}
+        others = {name: value for name, value in call.values.items() if name not in vectors}
+        requests.append({"function": call.function, "tensors": tensors, "vectors": vectors, "values": others})
+    (folder / "calls.json").write_text(json.dumps(requests), encoding="utf-8")
+    np.savez(folder / "inputs.npz", **arrays)  # type: ignore[arg-type]
+
+
+def _run(folder: Path, first: int, count: int) -> list[Executed]:
+    """The calls from one on, in a new process: up to the last, or to the one that it did not survive."""
+    generator = str(Path(__file__).parents[2])  # where `opwright` is imported from here
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([generator, os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen(
+        [*CHILD, str(first), str(SECONDS)], cwd=folder, env=environment, encoding="utf-8", errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, complaint = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # its compilers with it
+        said, complaint = process.communicate()
+        ended = f"was stopped after {PATIENCE} s"
+    else:
+        ended = _ended(process.returncode, complaint)
+    answers = [_answer(folder, line) for line in said.splitlines()[: count - first]]
+    return answers if len(answers) == count - first else [*answers, Executed(trouble=ended)]
+
+
+def _ended(code: int, complaint: str) -> str:
+    """How a process ended that did not make all of its calls."""
+    if code == -signal.SIGALRM:
+        return f"did not end within {SECONDS} s"
+    if code < 0:
+        return f"crashed ({signal.Signals(-code).name})"
+    return f"ended with exit code {code}: {(complaint.strip().splitlines() or ['without a word'])[-1]}"
+
+
+def _answer(folder: Path, line: str) -> Executed:
+    answer: dict[str, Any] = json.loads(line)
+    if "trouble" in answer:
+        return Executed(trouble=answer["trouble"])
+    if "rule" in answer:
+        return Executed(Outcome((answer["rule"],)))
+    stored = np.load(folder / f"{answer['call']}.npy", allow_pickle=False)
+    outcome = Outcome((), answer["dtype"], tuple(answer["shape"]))
+    return Executed(outcome, stored.view(NUMPY[answer["dtype"]]).reshape(outcome.shape), answer["kernel"])
+
+
+def disagreement(expected: Reading, found: Executed) -> str:
+    """How a package errs from its spec as the interpreter reads it; nothing where it does not."""
+    told = found.outcome
+    if told is None or expected.op is None:
+        return ""
+    if told.accepted and expected.outcome == told:
+        if expected.result is None or found.result is None:
+            return ""
+        count = terms(expected.op, expected.judged)
+        verdict = check(expected.op, expected.inputs, expected.attributes, count, found.result)
+        return "" if verdict.right else f"the kernel's values are wrong: {verdict}"
+    if not told.accepted and not expected.outcome.accepted:
+        (rule,) = told.rules
+        python = rule.startswith("TypeError: ") and any(
+            "missing" in r or "unknown" in r for r in expected.outcome.rules
+        )
+        if python or _named(expected.op, rule) in expected.outcome.rules:
+            return ""
+    return f"the package {told}, but by the spec's interpreter it is {expected.outcome}"
+
+
+def _named(op: Op, rule: str) -> str:
+    """A rule as the interpreter calls it, which goes by the names of tensors and not of parameters."""
+    for tensor in op.inputs:
+        if tensor.parameter and rule.startswith(f"{tensor.parameter}-"):
+            return tensor.name + rule[len(tensor.parameter) :]
+    return rule

@@ -1,0 +1,225 @@
+"""Reads a graph that oneDNN dumped (ONEDNN_GRAPH_DUMP=graph), one operation of it.
+
+In: the text of a JSON file from anywhere, and the operations that there are. Out: a `GraphCall` in which every name,
+type and length has been looked at, or a UsageError that names the key at fault. Whether the call is legal is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..errors import UsageError
+from ..language.model import Attribute, Library, Op
+from ..language.source import suggestion
+
+UNKNOWN = -(2**63)
+MOST_AXES = 12
+NOT_GIVEN = [0] * MOST_AXES
+DTYPES = ("f32", "f16", "bf16", "s32")
+# What partitioning adds to an operation's attributes.
+ADDED = ("partition_id", "backend")
+_VALUES: dict[str, tuple[type, ...]] = {"string": (str,), "f32": (int, float)}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value of the file and where it stands."""
+
+    value: Any
+    path: str
+
+    def fail(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.path}: {message}")
+
+    def at(self, key: str | int) -> Node:
+        """An entry that is there."""
+        plain = isinstance(key, str) and re.fullmatch(r"\w{1,80}", key, re.ASCII)
+        step = f".{key}" if plain else f"[{json.dumps(key)[:80]}]"
+        return Node(self.value[key], self.path + step)
+
+    def need(self, key: str) -> Node:
+        """An entry that has to be there."""
+        if key not in self.mapping():
+            self.fail(f"the key {key!r} is missing")
+        return self.at(key)
+
+    def mapping(self) -> dict[str, Any]:
+        if not isinstance(self.value, dict):
+            self.fail(f"an object is expected, not {brief(self.value)}")
+        return self.value
+
+    def entries(self) -> list[Node]:
+        if not isinstance(self.value, list):
+            self.fail(f"a list is expected, not {brief(self.value)}")
+        return [self.at(number) for number in range(len(self.value))]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            self.fail(f"a string is expected, not {brief(self.value)}")
+        return self.value
+
+    def integer(self) -> int:
+        if type(self.value) is not int or not UNKNOWN <= self.value < 2**63:
+            self.fail(f"a 64-bit integer is expected, not {brief(self.value)}")
+        return self.value
+
+    def word(self, allowed: Sequence[str]) -> str:
+        if self.text() not in allowed:
+            near = suggestion(self.text()[:80], allowed)
+            self.fail(f"{brief(self.value)} is none of {', '.join(allowed)}{near}")
+        return self.text()
+
+
+@dataclass(frozen=True)
+class LogicalTensor:
+    """A tensor of a graph. `shape` and `stride` (in elements) are None where the graph does not know them, whole."""
+
+    id: int
+    dtype: str
+    shape: tuple[int, ...] | None
+    stride: tuple[int, ...] | None
+    node: Node
+
+
+@dataclass(frozen=True)
+class GraphCall:
+    """The one operation of a graph: its inputs in the spec's order, of which the last optional ones may be absent."""
+
+    op: Op
+    inputs: tuple[LogicalTensor, ...]
+    output: LogicalTensor
+    attributes: Mapping[str, Any]
+
+
+def brief(value: object) -> str:
+    """A JSON value in a few printable characters."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read(text: str, name: str, library: Library) -> GraphCall:
+    """The operation of a graph. `name` stands before every JSON path in errors."""
+    root = Node(_parsed(text, name), f"{name}: $")
+    ops = root.need("graph").entries()
+    if len(ops) != 1:
+        _not_one(root.at("graph"), ops)
+    node = ops[0]
+    kind = node.need("kind")
+    names = [op.op for op in library.ops]
+    if kind.text() not in names:
+        near = suggestion(kind.text()[:80], names)
+        kind.fail(f"there is no operation {brief(kind.value)}{near}; there are {', '.join(names)}")
+    op = next(op for op in library.ops if op.op == kind.value)
+    attributes = _attributes(node.need("attrs"), op)
+    return GraphCall(op, _inputs(node.need("inputs"), op), _output(node.need("outputs"), op), attributes)
+
+
+def _parsed(text: str, name: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"the key {brief(twice)} stands twice in one object")
+        return made
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except RecursionError:
+        raise UsageError(f"{name}: not a graph: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{name}: not JSON that can be read: {error}") from None
+
+
+def _not_one(graph: Node, ops: Sequence[Node]) -> NoReturn:
+    if not ops:
+        graph.fail("the graph holds no operation; one is expected")
+    kinds = ascii(", ".join(node.need("kind").text()[:80] for node in ops[:8]))[1:-1] + (
+        ", ..." if len(ops) > 8 else ""
+    )
+    graph.fail(f"the graph holds {len(ops)} operations ({kinds}), and one is run: keep one and delete the others")
+
+
+def _attributes(node: Node, op: Op) -> dict[str, Any]:
+    known = {attribute.name or "": attribute for attribute in op.attributes}
+    found = {}
+    for name in node.mapping():
+        if name in ADDED:
+            continue
+        if name not in known:
+            near = suggestion(name[:80], known)
+            node.at(name).fail(f"{op.op} has no such attribute{near}; it has {', '.join(known)}")
+        value = _value(node.at(name), known[name])
+        if value != NOT_GIVEN:
+            found[name] = value
+    for name, attribute in known.items():
+        if attribute.required and name not in found:
+            node.fail(f"{op.op} needs the attribute {name!r}")
+    return found
+
+
+def _value(node: Node, attribute: Attribute) -> Any:
+    """The value of an attribute, of the type that the spec gives it."""
+    wanted = attribute.type or ""
+    if node.need("type").text() != wanted:
+        node.at("type").fail(f"{attribute.name} is of type {wanted}, not {brief(node.at('type').value)}")
+    value = node.need("value")
+    if wanted == "s64[]":
+        return [entry.integer() for entry in value.entries()]
+    if wanted == "s64":
+        return value.integer()
+    if not isinstance(value.value, _VALUES[wanted]) or isinstance(value.value, bool):
+        value.fail(f"a value of type {wanted} is expected, not {brief(value.value)}")
+    return value.value
+
+
+def _inputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
+    least = sum(not tensor.optional for tensor in op.inputs)
+    tensors = node.entries()
+    if not least <= len(tensors) <= len(op.inputs):
+        names = ", ".join(tensor.name + ("?" if tensor.optional else "") for tensor in op.inputs)
+        count = f"{least} to {len(op.inputs)}" if least < len(op.inputs) else str(least)
+        node.fail(f"{op.op} takes {count} inputs ({names}), not {len(tensors)}")
+    found = tuple(map(_tensor, tensors))
+    for number, tensor in enumerate(found):
+        same = [other for other in found[:number] if other.id == tensor.id]
+        if any((other.shape, other.dtype) != (tensor.shape, tensor.dtype) for other in same):
+            tensor.node.at("id").fail(f"{tensor.id} is the id of another input of another shape or type")
+    return found
+
+
+def _output(node: Node, op: Op) -> LogicalTensor:
+    tensors = node.entries()
+    if len(tensors) != 1:
+        node.fail(f"{op.op} has one output ({op.output.name}), not {len(tensors)}")
+    return _tensor(tensors[0])
+
+
+def _tensor(node: Node) -> LogicalTensor:
+    shape = _extents(node.need("shape"))
+    layout = node.need("layout_type")
+    if layout.text() == "opaque":
+        layout.fail("an opaque layout is known to oneDNN alone; dump the graph before it is compiled")
+    strided = layout.word(("strided", "any", "undef")) == "strided"
+    stride = _extents(node.need("stride")) if strided else None
+    if shape is None and stride is not None:
+        node.at("stride").fail("the strides of a tensor of unknown shape cannot be known")
+    if shape is not None and stride is not None and len(shape) != len(stride):
+        node.at("stride").fail(f"{len(stride)} strides for {len(shape)} axes")
+    return LogicalTensor(node.need("id").integer(), node.need("dtype").word(DTYPES), shape, stride, node)
+
+
+def _extents(node: Node) -> tuple[int, ...] | None:
+    """Extents or strides, none of them negative; None where some are unknown."""
+    entries = node.entries()
+    if len(entries) > MOST_AXES:
+        node.fail(f"{len(entries)} axes; oneDNN has at most {MOST_AXES}")
+    values = tuple(entry.integer() for entry in entries)
+    for entry, value in zip(entries, values, strict=True):
+        if value < 0 and value != UNKNOWN:
+            entry.fail(f"{value} is negative; unknown is written {UNKNOWN}")
+    return None if UNKNOWN in values else values

@@ -1,0 +1,80 @@
+"""The generated package as the commands use it: found, imported, its errors turned into the tool's own.
+
+In: a Project. Out: the module `opwright_kernels`, of which only public names are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..console import say
+from ..errors import Failed, UsageError
+from ..language.model import snake_case
+from ..language.source import suggestion
+from ..project import COMMAND, PACKAGE, Project
+
+TENSOR_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "s32": "int32", "f64": "float64"}
+
+
+def kernels(project: Project) -> Any:
+    """The generated package: the one that Python finds, else the project's."""
+    try:
+        return importlib.import_module(PACKAGE)
+    except ModuleNotFoundError as error:
+        if error.name != PACKAGE:
+            raise
+    if not (project.output / "__init__.py").is_file():
+        raise UsageError(f"there is no generated package in {project.output}; make it with: {COMMAND}")
+    sys.path.insert(0, str(project.output.parent))
+    return importlib.import_module(project.output.name)
+
+
+def function_of(package: Any, op: str) -> str:
+    """The function of an operation, which may be named by either name."""
+    functions: tuple[str, ...] = package.operations()
+    if op in functions:
+        return op
+    names = list(dict.fromkeys(variant.op for variant in package.variants()))
+    if op in names and snake_case(op) in functions:
+        return snake_case(op)
+    near = suggestion(op[:80], [*functions, *names])
+    raise UsageError(f"there is no operation {op[:80]!r}{near}; there are {', '.join(names)}")
+
+
+@contextmanager
+def refusals(package: Any) -> Iterator[None]:
+    """The package's refusals, as what the command line shows: the error as it is."""
+    try:
+        yield
+    except (package.SpecError, package.BuildError) as error:
+        raise Failed(str(error)) from None
+
+
+def build(package: Any, functions: Sequence[str], console: Console) -> list[Path]:
+    """Compile the kernels of some operations, or of all, while a bar moves on a terminal or lines appear in a pipe."""
+    with refusals(package), _progress(console) as progress:
+        return [Path(path) for path in package.build_kernels(*functions, progress=progress)]
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """What is to be told of each step of a build."""
+    if not console.is_terminal:
+        yield lambda name, done, total: say(console, f"[{done}/{total}] {name}")
+        return
+    columns = (TextColumn("building"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
+        task = bar.add_task("", total=None)
+
+        def told(name: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=name.rpartition(": ")[2])
+
+        yield told

@@ -1,0 +1,52 @@
+"""How commands print: rich tables on a terminal, aligned plain columns in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to `main`, where rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console() -> Console:
+    return _Console(highlight=False)
+
+
+def say(out: Console, text: str = "") -> None:
+    """A line as it is: no markup, no wrapping."""
+    out.print(text, markup=False, soft_wrap=True)
+
+
+def table(out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Rows, if there are any, under column heads; columns of numbers stand to the right."""
+    if not rows:
+        return
+    cells = [[str(cell) for cell in row] for row in rows]
+    numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(columns))]
+    if not out.is_terminal:
+        _plain(out, columns, cells, numeric)
+        return
+    made = Table(title=title or None, title_justify="left", box=SIMPLE, show_header=any(columns))
+    for at, (column, number) in enumerate(zip(columns, numeric, strict=True)):
+        names = not any(" " in row[at] for row in cells)
+        made.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=names)
+    for row in cells:
+        made.add_row(*map(Text, row))
+    out.print(made)
+
+
+def _plain(out: Console, columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
+    heads = [columns] if any(columns) else []
+    widths = [max(map(len, column)) for column in zip(*heads, *cells, strict=True)]
+    for row in (*heads, *cells):
+        ways = zip(row, widths, numeric, strict=True)
+        say(out, "  ".join(cell.rjust(width) if number else cell.ljust(width) for cell, width, number in ways).rstrip())

@@ -1,0 +1,228 @@
+"""In which order a call is understood: from shapes and attributes to every named value and the output's shape.
+
+In: an operation. Out: a tuple of steps, each of which needs only what earlier ones made known. The generated
+validators follow these steps; the interpreter does not, and so can be held against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ..language import expr
+from ..language.expr import Binary, Expr, Name
+from ..language.model import Attribute, Constraint, Dim, Let, Op, Tensor
+from ..language.schema import Located
+from ..language.source import Problem, SpecInvalid
+from ..memo import kept
+
+
+@dataclass(frozen=True)
+class AxisBinding:
+    """What one axis of a tensor tells: `known` is compared, or `unknown` is solved from the extent.
+
+    `inverse` says how: `same` (U), `times` (U / factor, so U = extent * factor) or `divide` (U * factor).
+    """
+
+    axis: str
+    extent: Located
+    known: bool
+    unknown: str | None = None
+    inverse: str = "same"
+    factor: Expr | None = None
+
+
+@dataclass(frozen=True)
+class BindWay:
+    """The axes of a tensor in one of its arrangements; a tensor without arrangements has one way, named ''."""
+
+    name: str
+    axes: tuple[AxisBinding, ...]
+
+
+@dataclass(frozen=True)
+class ParseAttribute:
+    attribute: Attribute
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Take the extents of a tensor: of an input, or of an output whose shape the call states."""
+
+    tensor: Tensor
+    ways: tuple[BindWay, ...]
+    stated: bool = False
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A size has become known and must be at least its minimum."""
+
+    role: str
+    dim: Dim
+
+
+@dataclass(frozen=True)
+class Compute:
+    symbol: str
+    let: Let
+    vector: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    constraint: Constraint
+
+
+Step = ParseAttribute | Bind | Extent | Compute | Check
+
+
+def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
+    """The axes of a tensor that stand for all spatial axes."""
+    kinds = symbol_kinds(op)
+    return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
+
+
+@kept
+def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
+    """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
+    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
+    for attribute in op.attributes:
+        kind = {"s64": expr.Kind("int"), "s64[]": expr.Kind("int", True), "f32": expr.Kind("real")}.get(
+            attribute.type or ""
+        )
+        if kind and not attribute.shape_of:
+            kinds[symbol_of(attribute)] = kind
+    pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
+    while pending:
+        ready = [s for s, let in pending.items() if all(expr.names(e.tree) <= kinds.keys() for e in formulas(let))]
+        if not ready:
+            break
+        for symbol in ready:
+            let = pending.pop(symbol)
+            found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
+            kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
+    return MappingProxyType(kinds)
+
+
+def symbol_of(attribute: Attribute) -> str:
+    """The letter of an attribute in expressions: its symbol, or its own name."""
+    return attribute.symbol or attribute.name or ""
+
+
+def formulas(let: Let) -> tuple[Located, ...]:
+    """The expressions of a named value."""
+    return (let.value,) if let.value is not None else tuple(let.cases.values())
+
+
+def tensor_ways(tensor: Tensor) -> dict[str, dict[str, Located]]:
+    """The extents of a tensor's axes, per arrangement."""
+    if tensor.arrangements:
+        return {name: arrangement.dims for name, arrangement in tensor.arrangements.items()}
+    return {"": tensor.dims}
+
+
+def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
+    if isinstance(tree, Name):
+        return tree.id, "same", None
+    if isinstance(tree, Binary) and tree.op in "*/":
+        left, right = tree.left, tree.right
+        if isinstance(left, Name) and left.id not in known and expr.names(right) <= known:
+            return left.id, ("divide" if tree.op == "*" else "times"), right
+        if tree.op == "*" and isinstance(right, Name) and right.id not in known and expr.names(left) <= known:
+            return right.id, "divide", left
+    return None
+
+
+def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool) -> tuple[Bind, set[str]]:
+    ways = []
+    learned: set[str] = set()
+    for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
+        axes = []
+        here = set(known)
+        for axis, extent in dims.items():
+            if expr.names(extent.tree) <= here:
+                axes.append(AxisBinding(axis, extent, True))
+                continue
+            solved = _solve(extent.tree, here)
+            if solved is None or solved[0] not in sizes:
+                message = f"the extent of axis {axis} of '{tensor.name}' cannot be solved for a single unknown size"
+                raise SpecInvalid([Problem(extent.at, "extent-unsolvable", message)])
+            axes.append(AxisBinding(axis, extent, False, *solved))
+            here.add(solved[0])
+        ways.append(BindWay(name, tuple(axes)))
+        new = here - known
+        if number and new != learned:
+            message = f"the arrangements of '{tensor.name}' do not tell the same sizes"
+            raise SpecInvalid([Problem(tensor.at, "arrangements-differ", message)])
+        learned = new
+    return Bind(tensor, tuple(ways), stated), learned
+
+
+@kept
+def plan(op: Op) -> tuple[Step, ...]:
+    """The steps of a call, or SpecInvalid naming what can never become known."""
+    kinds = symbol_kinds(op)
+    steps: list[Step] = []
+    known: set[str] = set()
+
+    scalars = [a for a in op.attributes if a.type != "s64[]"]
+    lists = [a for a in op.attributes if a.type == "s64[]" and not a.shape_of]
+    for attribute in (*scalars, *lists):
+        steps.append(ParseAttribute(attribute))
+        if attribute.type != "string":
+            known.add(symbol_of(attribute))
+
+    dims = {dim.symbol: (role, dim) for role, dim in op.dims.items()}
+    all_sizes = frozenset(dims)
+    lets = dict(op.lets)
+    constraints = list(op.constraints)
+
+    def settle() -> None:
+        progress = True
+        while progress:
+            progress = False
+            for symbol in [s for s in dims if s in known]:
+                steps.append(Extent(*dims.pop(symbol)))
+                progress = True
+            for constraint in [c for c in constraints if c.expr and expr.names(c.expr.tree) <= known]:
+                constraints.remove(constraint)
+                steps.append(Check(constraint))
+                progress = True
+            if progress:
+                continue
+            for symbol, let in list(lets.items()):
+                if all(expr.names(formula.tree) <= known for formula in formulas(let)):
+                    steps.append(Compute(symbol, lets.pop(symbol), kinds[symbol].vector))
+                    known.add(symbol)
+                    progress = True
+                    break
+
+    bindings = [(tensor, False) for tensor in op.data_inputs]
+    bindings += [(tensor, True) for tensor in op.outputs if op.stated_by(tensor)]
+    for tensor, stated in bindings:
+        step, learned = _bind(tensor, known, all_sizes, stated)
+        for symbol in learned & lets.keys():
+            message = f"'{tensor.name}' tells '{symbol}' already; make the formula in shape a constraint instead"
+            raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
+        steps.append(step)
+        known |= learned
+        settle()
+    settle()
+
+    problems = [
+        Problem(let.at, "never-known", f"'{symbol}' depends on something that a call never tells")
+        for symbol, let in lets.items()
+    ]
+    problems += [
+        Problem(dim.at, "never-known", f"no input, attribute or formula tells '{dim.symbol}' ({role})")
+        for role, dim in dims.values()
+    ]
+    problems += [
+        Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that a call never tells")
+        for c in constraints
+    ]
+    if problems:
+        raise SpecInvalid(problems)
+    return tuple(steps)

@@ -1,0 +1,551 @@
+"""From an operation's assignment to a loop nest in gather form: every output cell collects its own terms.
+
+In: an operation, the word chosen for each layout attribute, and a group class. Out: a `Nest`, a language-neutral
+plan of loops, bounds and accesses that view.py prints as C. Nothing about any operation is known here; the nest
+is derived by solving the assignment's index expressions:
+
+- An output axis whose index is a mixed radix of letters (`g * (OC / G) + o`) is walked by those letters.
+- Any other output axis (`i * S + k * D - PB`) is walked by its position, and the equation is solved for one
+  letter: the remaining letter then visits only values that divide, by stepping, so that no tap is tested inside.
+- An index that may leave its axis narrows the loop of its innermost letter: cells that do not exist are never
+  visited, whatever the other operand holds.
+- The innermost loop is the letter with the most contiguous accesses: an output letter (lanes of accumulators)
+  or a reduction letter (a dot product).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..language import expr
+from ..language.expr import Read
+from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
+from ..language.source import Mark, Problem, SpecInvalid
+from ..memo import kept
+from .call_plan import symbol_kinds, symbol_of
+from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
+
+# A letter that is usually shorter than this is not worth an innermost loop where another one is.
+WORTHWHILE = 8
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of one access: the extent of the tensor there, the index, and the distance between neighbours."""
+
+    name: str
+    extent: Poly
+    index: Affine
+    stride: Poly
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a tensor as the nest reads it; `ways` has one entry per arrangement that differs in memory."""
+
+    tensor: str
+    ways: tuple[tuple[Axis, ...], ...]
+
+    def coefficient(self, letter: str) -> tuple[Poly, ...]:
+        """How far the address moves with a letter, per way."""
+        return tuple(
+            sum((axis.index.coefficient(letter) * axis.stride for axis in axes), start=ZERO) for axes in self.ways
+        )
+
+    def substitute(self, letters: Mapping[str, Affine]) -> Access:
+        ways = tuple(
+            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
+            for axes in self.ways
+        )
+        return Access(self.tensor, ways)
+
+
+@dataclass(frozen=True)
+class Within:
+    """`0 <= index < extent`."""
+
+    index: Affine
+    extent: Affine
+
+
+@dataclass(frozen=True)
+class Solved:
+    """`scale * letter == right`, with letter in [0, extent)."""
+
+    letter: str
+    extent: Poly
+    scale: Poly
+    right: Affine
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over a letter in [0, extent), narrowed by `within`, stepped so that `solved` divides."""
+
+    letter: str
+    extent: Poly
+    within: tuple[Within, ...] = ()
+    tested: tuple[Within, ...] = ()
+    solved: Solved | None = None
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The innermost loop where it runs along the output: `position` is the walked output letter, cut into blocks.
+
+    `cell` is the position as the inner loop reaches it; it equals `position` unless the axis was solved.
+    """
+
+    position: str
+    extent: Poly
+    cell: Affine
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of one kernel, outermost first."""
+
+    outputs: tuple[tuple[str, Poly], ...]
+    lanes: Lanes | None
+    before: tuple[Within | Solved, ...]
+    guards: tuple[expr.Expr, ...]
+    reductions: tuple[Loop, ...]
+    inner: Loop | None
+    target: Access
+    reads: tuple[tuple[Read, Access], ...]
+    finish_reads: tuple[tuple[Read, Access], ...]
+
+
+# A symbol of kernels: 1 on the spatial axes that a call does not have. Kernels always walk all of them.
+ABSENT = "absent"
+
+
+class MissingAxes:
+    """What expressions are on a spatial axis that a call does not have: extents should be 1 there, indices 0."""
+
+    def __init__(self, op: Op) -> None:
+        kinds = symbol_kinds(op)
+        neutral = {symbol_of(attribute): attribute.neutral or 0 for attribute in op.attributes}
+        neutral |= {symbol: let.neutral or 0 for symbol, let in op.lets.items()}
+        self.possible = op.spatial_rank.min < op.spatial_rank.max
+        self.symbols = frozenset(kinds)
+        self.vectors = {name for name, kind in kinds.items() if kind.vector}
+        self.values: dict[str, expr.Value] = {name: neutral.get(name, 1) for name in self.vectors}
+        self.values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
+
+    def value(self, tree: expr.Expr) -> expr.Value | None:
+        """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
+        try:
+            return expr.evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
+        except (KeyError, expr.Inexact):
+            return None
+
+    def fits(self, tree: expr.Expr, wanted: expr.Value) -> bool:
+        """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
+        return not self.possible or self.value(tree) == wanted
+
+
+class Expansion:
+    """An operation's symbols and letters, with one of each per spatial axis where it is a vector."""
+
+    def __init__(self, op: Op, group_class: GroupClass | None) -> None:
+        self.op = op
+        self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
+        self.missing = MissingAxes(op)
+        self.vectors = self.missing.vectors
+        self.renamings = {
+            suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes
+        }
+        sizes = group_class.let if group_class else {}
+        self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
+        ranges = op.semantics.ranges
+        self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
+        self.letters = tuple(ranges)
+        self.extents: dict[str, Poly] = {}
+        for letter, extent in ranges.items():
+            for name, suffix in self.copies(letter, letter in self.vector_letters):
+                self.extents[name] = self.poly(extent.tree, suffix)
+
+    def copies(self, name: str, vector: bool) -> list[tuple[str, str | None]]:
+        return [(f"{name}_{suffix}", suffix) for suffix in self.suffixes] if vector else [(name, None)]
+
+    def renamed(self, suffix: str | None) -> dict[str, Poly]:
+        return self.renamings[suffix] if suffix else {}
+
+    def poly(self, tree: expr.Expr, suffix: str | None) -> Poly:
+        """An extent; on a spatial axis that a call does not have it is 1."""
+        plain = polynomial(tree).substitute(self.sizes).substitute(self.renamed(suffix))
+        return plain + self.correction(tree, suffix, 1)
+
+    def correction(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Poly:
+        """What makes an expression `wanted` on a missing axis, where its neutral values alone do not."""
+        if suffix is None or self.missing.fits(tree, wanted):
+            return ZERO
+        value = self.missing.value(tree)
+        if not isinstance(value, int):
+            message = (
+                "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
+            )
+            raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
+        return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
+
+    def affine(self, tree: expr.Expr, suffix: str | None, letters: Sequence[str], vectors: set[str]) -> Affine:
+        found = affine(tree, letters).with_symbols(self.sizes).with_symbols(self.renamed(suffix))
+        if suffix is None:
+            return found
+        found = found + Affine.of({}, self.correction(tree, suffix, 0))
+        return found.substitute({name: Affine.letter(f"{name}_{suffix}") for name in vectors})
+
+    @property
+    def ones(self) -> dict[str, Affine]:
+        """The letters that have one value only; they vanish from every index."""
+        return {letter: Affine.of({}) for letter, extent in self.extents.items() if extent == ONE}
+
+    def positive(self, factor: Poly) -> bool | None:
+        """True or False for a factor that is certainly >= 1 or <= -1; None where it may be 0 or of either sign."""
+        if len(factor.terms) != 1:
+            return None
+        (monomial, number) = factor.terms[0]
+        least = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
+        least.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
+        if any(least.get(name, least.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
+            return None
+        return number > 0
+
+
+@kept
+def expansion(op: Op, group: str | None) -> Expansion:
+    """The expansion of an operation in one of its classes."""
+    return Expansion(op, next((found for found in op.classes if found.name == group), None))
+
+
+def _product(factors: Sequence[Poly]) -> Poly:
+    total = ONE
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+def _axes(
+    tensor: Tensor,
+    dims: Mapping[str, expr.Expr],
+    index: Mapping[str, expr.Expr],
+    order: Sequence[str],
+    expansion: Expansion,
+    letters: Sequence[str],
+    vectors: set[str],
+) -> tuple[Axis, ...]:
+    axes = []
+    for name in order:
+        vector = bool(expr.names(dims[name]) & expansion.vectors)
+        for copy, suffix in expansion.copies(name, vector):
+            axes.append(
+                Axis(
+                    copy,
+                    expansion.poly(dims[name], suffix),
+                    expansion.affine(index[name], suffix, letters, vectors),
+                    ONE,
+                )
+            )
+    strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
+    return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
+
+
+def access(
+    op: Op, read: Read, layouts: Mapping[str, str], expansion: Expansion, letters: Sequence[str], vectors: set[str]
+) -> Access:
+    """Where an element stands in memory, in the layout that the variant has chosen."""
+    tensor = op.tensor(read.tensor)
+    if not tensor.arrangements:
+        index = dict(zip(tensor.dims, read.indices))
+        dims = {axis: extent.tree for axis, extent in tensor.dims.items()}
+        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
+        return Access(read.tensor, (_axes(tensor, dims, index, order, expansion, letters, vectors),))
+    ways = []
+    for arrangement in tensor.arrangements.values():
+        dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
+        index = {
+            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
+        }
+        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
+        ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
+    return Access(read.tensor, tuple(ways))
+
+
+def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
+    """A tree with names replaced by trees."""
+    if isinstance(tree, expr.Name):
+        return names.get(tree.id, tree)
+    if isinstance(tree, expr.Unary):
+        return dataclasses.replace(tree, operand=substitute(tree.operand, names))
+    if isinstance(tree, expr.Binary):
+        return dataclasses.replace(tree, left=substitute(tree.left, names), right=substitute(tree.right, names))
+    if isinstance(tree, expr.Call):
+        return dataclasses.replace(tree, arguments=tuple(substitute(a, names) for a in tree.arguments))
+    if isinstance(tree, expr.Read):
+        return dataclasses.replace(tree, indices=tuple(substitute(i, names) for i in tree.indices))
+    return tree
+
+
+def _merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
+    """The access without letters of one value, and with the ways that differ in memory only."""
+    accessed = accessed.substitute(ones)
+    letters = {letter for axes in accessed.ways for axis in axes for letter in axis.index.letters}
+    distances = {letter: accessed.coefficient(letter) for letter in letters}
+    if all(len(set(per_way)) == 1 for per_way in distances.values()):
+        return Access(accessed.tensor, accessed.ways[:1])
+    return accessed
+
+
+def mixed_radix(index: Affine, extent: Poly, extents: Mapping[str, Poly]) -> tuple[str, ...] | None:
+    """The letters, outermost first, by which `index` walks exactly [0, extent); None where it does not."""
+    if index.offset != ZERO:
+        return None
+    rest = dict(index.coefficients)
+    order: list[str] = []
+    reach = ONE
+    while rest:
+        letter = next((name for name, coefficient in rest.items() if coefficient == reach), None)
+        if letter is None or letter not in extents:
+            return None
+        order.insert(0, letter)
+        reach = reach * extents[letter]
+        del rest[letter]
+    return tuple(order) if reach == extent else None
+
+
+def derive(op: Op, layouts: Mapping[str, str], group_class: GroupClass | None) -> Nest:
+    """The loop nest of one variant. Raises SpecInvalid where the assignment has no gather form."""
+    try:
+        return _Derivation(op, layouts, group_class).nest()
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(op.semantics.assignment.at, "semantics-index", str(error))]) from None
+
+
+class _Derivation:
+    def __init__(self, op: Op, layouts: Mapping[str, str], group_class: GroupClass | None) -> None:
+        self.op = op
+        self.mark: Mark = op.semantics.assignment.at
+        self.expansion = expansion(op, group_class.name if group_class else None)
+        self.ones = self.expansion.ones
+        self.extents = {letter: extent for letter, extent in self.expansion.extents.items() if letter not in self.ones}
+        self.layouts = layouts
+        assignment = op.semantics.assignment
+        self.target = self.access(assignment.target)
+        self.reads = [(read, self.access(read)) for read in dict.fromkeys(expr.reads(assignment.value))]
+
+    def access(self, read: Read) -> Access:
+        expansion = self.expansion
+        raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(
+            self.ones
+        )
+        if len(raw.ways) > 1:
+            self.stays_inside(raw)
+        return _merged(raw, self.ones)
+
+    def stays_inside(self, accessed: Access) -> None:
+        """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
+        walked = []
+        for axes in accessed.ways:
+            radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
+            if None in radix:
+                raise self.fail(
+                    f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no one bound would be safe"
+                )
+            walked.append(sorted(letter for letters in radix for letter in letters or ()))
+        if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
+            raise self.fail(f"the arrangements of '{accessed.tensor}' do not walk the same elements")
+
+    def fail(self, message: str) -> SpecInvalid:
+        return SpecInvalid([Problem(self.mark, "semantics-unsolvable", message)])
+
+    def nest(self) -> Nest:
+        outputs: list[tuple[str, Poly]] = []
+        general: dict[str, Axis] = {}
+        taken: set[str] = set()
+        for axis in self.target.ways[0]:
+            letters = mixed_radix(axis.index, axis.extent, self.extents)
+            if letters is None:
+                position = f"{self.target.tensor}_{axis.name.removeprefix('X_').lower()}"
+                general[position] = axis
+                outputs.append((position, axis.extent))
+                continue
+            if taken & set(letters):
+                raise self.fail("a range letter may walk one axis of the output only")
+            taken |= set(letters)
+            outputs += [(letter, self.extents[letter]) for letter in letters]
+        free = [letter for letter in self.extents if letter not in taken]
+        lane, dot, solves = self.choose_inner(outputs, general, free)
+        return self.assemble(outputs, general, free, lane, dot, solves)
+
+    def solvable(self, axis: Axis, free: Sequence[str], used: set[str]) -> str:
+        """The letter that an output axis' equation is solved for: the first that has a sure sign."""
+        for letter in axis.index.letters:
+            if (
+                letter in free
+                and letter not in used
+                and self.expansion.positive(axis.index.coefficient(letter)) is not None
+            ):
+                return letter
+        raise self.fail(f"the index of output axis {axis.name} has no letter that it can be solved for")
+
+    def choose_inner(
+        self, outputs: Sequence[tuple[str, Poly]], general: Mapping[str, Axis], free: Sequence[str]
+    ) -> tuple[str | None, str | None, dict[str, str]]:
+        used: set[str] = set()
+        solves: dict[str, str] = {}
+        for position, axis in general.items():
+            solves[position] = self.solvable(axis, free, used)
+            used.add(solves[position])
+        best: tuple[int, int, int] | None = None
+        choice: tuple[str | None, str | None] = (None, None)
+        # A letter that an equation ties to another one moves both, so it is never a contiguous walk.
+        tied = {letter for axis in general.values() for letter in axis.index.letters}
+        reductions = [letter for letter in free if letter not in tied]
+        candidates = [(position, solves.get(position, position), True) for position, _ in outputs]
+        candidates += [(letter, letter, False) for letter in reductions]
+        for order, (name, letter, is_output) in enumerate(candidates):
+            score = sum(self.contiguity(accessed, letter) for _, accessed in self.reads)
+            score += self.contiguity(self.target, letter)
+            worth = int(self.typical(letter) >= WORTHWHILE)
+            rank = (worth, score, order if is_output else -1)
+            if best is None or rank > best:
+                best = rank
+                choice = (name, None) if is_output else (None, letter)
+        return choice[0], choice[1], solves
+
+    def typical(self, letter: str) -> int:
+        symbols = {name.split("_")[0] for name in self.expansion.extents[letter].symbols}
+        found = [dim.typical or 16 for dim in self.op.dims.values() if dim.symbol in symbols]
+        return max(found, default=1)
+
+    def contiguity(self, accessed: Access, letter: str) -> int:
+        """2 where the address stays or moves by one element, 1 by a stride along the innermost axis, else 0."""
+        return min(
+            2 if coefficient in (ZERO, ONE) else 1 if axes[-1].index.coefficient(letter) == coefficient else 0
+            for coefficient, axes in zip(accessed.coefficient(letter), accessed.ways)
+        )
+
+    def assemble(
+        self,
+        outputs: list[tuple[str, Poly]],
+        general: Mapping[str, Axis],
+        free: Sequence[str],
+        lane: str | None,
+        dot: str | None,
+        solves: Mapping[str, str],
+    ) -> Nest:
+        letters_known = dict(outputs)
+        inner_letter = dot
+        lanes: Lanes | None = None
+        conditions: list[Within | Solved] = []
+        for position, axis in general.items():
+            letter = solves[position]
+            if position == lane:
+                lanes = Lanes(position, axis.extent, axis.index)
+                inner_letter = letter
+                continue
+            scale = axis.index.coefficient(letter)
+            right = Affine.letter(position) - axis.index.without(letter)
+            if self.expansion.positive(scale) is False:
+                scale, right = -scale, right.scaled(Poly.number(-1))
+            conditions.append(Solved(letter, self.extents[letter], scale, right))
+        if lane is not None and lanes is None:
+            lanes = Lanes(lane, letters_known[lane], Affine.letter(lane))
+            inner_letter = lane
+        solved = {c.letter for c in conditions if isinstance(c, Solved)}
+        order = [letter for letter in free if letter not in solved and letter != inner_letter]
+        conditions += [
+            Within(axis.index, Affine.of({}, axis.extent))
+            for _, accessed in self.reads
+            for axis in accessed.ways[0]
+            if self.may_leave(axis, {**self.extents, **letters_known})
+        ]
+        loops, before = self.place(dict.fromkeys(conditions), order, inner_letter, solved)
+        inner = loops.pop() if inner_letter is not None else None
+        return Nest(
+            outputs=tuple((letter, extent) for letter, extent in outputs if letter != lane),
+            lanes=lanes,
+            before=before,
+            guards=tuple(guard.tree for guard in self.op.semantics.where),
+            reductions=tuple(loops),
+            inner=inner,
+            target=self.at_position(general),
+            reads=tuple(self.reads),
+            finish_reads=self.finish_reads(general),
+        )
+
+    def may_leave(self, axis: Axis, extents: Mapping[str, Poly]) -> bool:
+        if axis.index.letters or axis.index.offset != ZERO:
+            return mixed_radix(axis.index, axis.extent, extents) is None
+        return self.expansion.positive(axis.extent) is None
+
+    def place(
+        self, conditions: Mapping[Within | Solved, None], order: Sequence[str], inner: str | None, solved: set[str]
+    ) -> tuple[list[Loop], tuple[Within | Solved, ...]]:
+        """Every condition at the innermost loop that it depends on; those of no loop come before all of them."""
+        sequence = [*order, *([inner] if inner is not None else [])]
+        loops = {letter: Loop(letter, self.extents[letter]) for letter in sequence}
+        before: list[Within | Solved] = []
+        reached = {letter: letter for letter in sequence}
+        for condition in sorted(conditions, key=lambda c: isinstance(c, Within)):
+            index = condition.right if isinstance(condition, Solved) else condition.index
+            inside = [sequence.index(reached[letter]) for letter in index.letters if letter in reached]
+            if not inside:
+                before.append(condition)
+                continue
+            loop = loops[sequence[max(inside)]]
+            direct = loop.letter in index.letters
+            sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
+            if isinstance(condition, Solved):
+                if not sure or loop.solved or loop.letter == inner:
+                    raise self.fail(
+                        "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                    )
+                loops[loop.letter] = dataclasses.replace(loop, solved=condition)
+                reached[condition.letter] = loop.letter
+            elif sure:
+                loops[loop.letter] = dataclasses.replace(loop, within=(*loop.within, condition))
+            else:
+                loops[loop.letter] = dataclasses.replace(loop, tested=(*loop.tested, condition))
+        return [loops[letter] for letter in sequence], tuple(before)
+
+    def at_position(self, general: Mapping[str, Axis]) -> Access:
+        """The target as the store addresses it: solved axes by their position."""
+        names = {axis.name: position for position, axis in general.items()}
+        ways = tuple(
+            tuple(
+                dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis
+                for axis in axes
+            )
+            for axes in self.target.ways
+        )
+        return Access(self.target.tensor, ways)
+
+    def finish_reads(self, general: Mapping[str, Axis]) -> tuple[tuple[Read, Access], ...]:
+        finish = self.op.semantics.finish
+        if finish is None:
+            return ()
+        output = next(read for read in expr.reads(finish.tree) if read.tensor == self.op.output.name)
+        formals = [index.id for index in output.indices if isinstance(index, expr.Name)]
+        target = self.at_position(general)
+        vectors: set[str] = set()
+        cells: dict[str, Affine] = {}
+        for formal, (axis, extent) in zip(formals, self.formal_axes()):
+            vector = bool(expr.names(extent) & self.expansion.vectors)
+            if vector:
+                vectors.add(formal)
+            for (name, _), (copy, _) in zip(self.expansion.copies(formal, vector), self.expansion.copies(axis, vector)):
+                cells[name] = next(found.index for found in target.ways[0] if found.name == copy)
+        result = []
+        for read in dict.fromkeys(expr.reads(finish.tree)):
+            if read.tensor != self.op.output.name:
+                raw = access(self.op, read, self.layouts, self.expansion, formals, vectors)
+                result.append((read, _merged(raw.substitute(cells), self.ones)))
+        return tuple(result)
+
+    def formal_axes(self) -> list[tuple[str, expr.Expr]]:
+        dims = self.op.output.dims
+        return [(axis, extent.tree) for axis, extent in dims.items()]

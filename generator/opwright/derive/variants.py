@@ -1,0 +1,124 @@
+"""Which kernels an operation has: dtype row x layout words x group class x ISA, as a table.
+
+In: an operation. Out: its variants in a fixed order. Names follow docs/naming of the C functions:
+`<op>_<dtypes>_<layout words>_<group class>_<isa>`; a part that an operation does not have is left out.
+
+Kernels of the portable instruction set are loop nests made from the semantics. Those of every other one are fast: the
+engine, compiled for it, behind an entry made from the normal form.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from ..language.model import GroupClass, Op
+
+
+@dataclass(frozen=True)
+class Isa:
+    """An instruction set: the CPU features it needs (in Linux's words), the flags of compilers, its dtype rows.
+
+    `exception` says where its hardware departs from the numerics that hold for all others.
+    """
+
+    name: str
+    needs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    exception: str = ""
+
+    @property
+    def fast(self) -> bool:
+        return bool(self.dtypes)
+
+    def serves(self, op: Op, row: dict[str, str]) -> bool:
+        """Whether it has kernels for a dtype row: fast ones are made from a normal form and add in f32."""
+        if not self.fast:
+            return True
+        return op.normal_form is not None and row["accumulate"] == "f32" and row_name(op, row) in self.dtypes
+
+
+# All that -march=x86-64-v3 and -v4 let a compiler use.
+_V3 = (
+    *("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"),
+    *("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
+)
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+_V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
+_FAST = ("f32", "bf16", "f16")
+
+# From the least demanding to the best, whatever the architecture: no CPU has both of a pair that cannot be compared.
+ISAS = (
+    Isa("portable"),
+    Isa("neon", ("asimd",), ("-march=armv8-a",), _FAST),
+    Isa("avx2", _V3, ("-march=x86-64-v3",), _FAST),
+    Isa("avx512", _V4, _V4_FLAGS, _FAST),
+    Isa(
+        "avx512_bf16",
+        (*_V4, "avx512_bf16"),
+        (*_V4_FLAGS, "-mavx512bf16"),
+        ("bf16",),
+        exception="denormal inputs and sums count as zero",
+    ),
+)
+PORTABLE = ISAS[0]
+
+
+# The group class whose fast kernels have an engine, and so a library, of their own.
+DEPTHWISE = "depthwise"
+
+
+def entries_path(op: Op, dtype: str, group_class: GroupClass | None) -> str:
+    """The file of the entries of a dtype row's fast kernels."""
+    part = f"_{DEPTHWISE}" if group_class is not None and group_class.name == DEPTHWISE else ""
+    return f"c/entries/{op.function}_{dtype}{part}.c"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel: what it is specialised for."""
+
+    op: Op
+    row: dict[str, str]
+    layouts: dict[str, str]
+    group_class: GroupClass | None
+    isa: Isa
+
+    @property
+    def dtype(self) -> str:
+        """`f32`, or where the data tensors differ every one of theirs: `bf16_bf16_f32`."""
+        return row_name(self.op, self.row)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The layout words in the order of the attributes."""
+        return tuple(self.layouts.values())
+
+    @property
+    def name(self) -> str:
+        group = (self.group_class.name or "",) if self.group_class else ()
+        return "_".join((self.op.function, self.dtype, *(word.lower() for word in self.words), *group, self.isa.name))
+
+
+def row_name(op: Op, row: dict[str, str]) -> str:
+    """The part of a kernel's name that tells a dtype row."""
+    dtypes = [row[tensor.name] for tensor in op.tensors]
+    return dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
+
+
+def layout_choices(op: Op) -> list[dict[str, str]]:
+    """Every combination of words of the attributes that order axes."""
+    attributes = op.layout_attributes
+    words = [[allowed.value for allowed in op.attribute(name).values or ()] for name in attributes]
+    return [dict(zip(attributes, chosen)) for chosen in itertools.product(*words)]
+
+
+def expand(op: Op) -> tuple[Variant, ...]:
+    """All variants of an operation, in the order of dtype row, layout, class, ISA."""
+    classes: tuple[GroupClass | None, ...] = op.classes or (None,)
+    return tuple(
+        Variant(op, row, layouts, group_class, isa)
+        for row, layouts, group_class, isa in itertools.product(op.dtypes, layout_choices(op), classes, ISAS)
+        if isa.serves(op, row)
+    )

@@ -1,0 +1,226 @@
+"""The view of a fast kernel's entry: one call of an operation, told as a problem in normal form.
+
+In: an operation with a normal form, and a dtype row. Out: an `Entries` of strings for the C template to lay out.
+Distances come from the orders of axes and from the index of the weights, by the same algebra as the loop nests; nothing
+here knows an operation or a layout. Entries of all instruction sets share one text: the macros that an entry is written
+in add the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..derive.nest import Access, access, expansion
+from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
+from ..derive.variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
+from ..language.expr import Name, Read
+from ..language.model import SPATIAL_AXES, GroupClass, NormalForm, Op
+from ..language.source import Problem, SpecInvalid
+from ..memo import kept
+from .kernels import Parameter, parameters, size_fields
+from .printing import split_monomial
+
+# The letters of the relation, as `weights` of a normal form names them, and those of a data tensor's axes.
+LETTERS = ("g", "small", "big", "k")
+DATA_LETTERS = ("n", "c", "x")
+# The members of opwright_problem (templates/c/engine/problem.h), in their order.
+MEMBERS = (
+    *("N", "G", "A", "B", "small", "big", "taps", "stride", "dilation", "pad"),
+    *("small_n", "small_c", "small_x", "big_n", "big_c", "big_x", "w_g", "w_a", "w_b", "w_k"),
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How calls with the same layout words become problems: a C function, and the members that it sets."""
+
+    name: str
+    members: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One text for a kernel of each instruction set; `kernels` names these."""
+
+    name: str
+    form: Form
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The fast kernels of one operation and one dtype row that share an engine; `path` is their file."""
+
+    path: str
+    dtype: str
+    isas: tuple[Isa, ...]
+    sizes_type: str
+    parameters: tuple[Parameter, ...]
+    solve: str
+    arguments: tuple[str, ...]
+    forms: tuple[Form, ...]
+    entries: tuple[Entry, ...]
+
+
+def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
+    """The instruction sets that have fast kernels for a dtype row."""
+    return tuple(isa for isa in ISAS if isa.fast and isa.serves(op, row))
+
+
+def entries(op: Op, row: dict[str, str]) -> tuple[Entries, ...]:
+    """The entries of a dtype row, a file each; none where it has no fast kernels. Raises SpecInvalid."""
+    isas, form = fast_isas(op, row), op.normal_form
+    if form is None or not isas:
+        return ()
+    dtype = row_name(op, row)
+    files: dict[str, list[GroupClass | None]] = {}
+    for group in op.classes or (None,):
+        files.setdefault(entries_path(op, dtype, group), []).append(group)
+    return tuple(_entries(op, form, row, isas, path, groups) for path, groups in files.items())
+
+
+def _entries(
+    op: Op,
+    form: NormalForm,
+    row: dict[str, str],
+    isas: tuple[Isa, ...],
+    path: str,
+    groups: Iterable[GroupClass | None],
+) -> Entries:
+    made = forms(op, form)
+    classes = [f"_{group.name}" if group is not None else "" for group in groups]
+    dtype = row_name(op, row)
+    stem = f"{op.function}_{dtype}"
+    return Entries(
+        path=path,
+        dtype=dtype,
+        isas=isas,
+        sizes_type=f"opwright_{op.function}_sizes",
+        parameters=parameters(op, row),
+        solve=f"channelwise_{form.solve}" if classes == [f"_{DEPTHWISE}"] else form.solve,
+        arguments=_arguments(form),
+        forms=made,
+        entries=tuple(_entry(f"{stem}_{one.name}{group}", one, isas) for one in made for group in classes),
+    )
+
+
+def _entry(name: str, form: Form, isas: Iterable[Isa]) -> Entry:
+    return Entry(name, form, tuple(f"{name}_{isa.name}" for isa in isas))
+
+
+@kept
+def forms(op: Op, form: NormalForm) -> tuple[Form, ...]:
+    """One form for every combination of layout words."""
+    try:
+        return tuple(_form(op, form, words) for words in layout_choices(op))
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(form.at, "normal-form", str(error))]) from None
+
+
+def _arguments(form: NormalForm) -> tuple[str, ...]:
+    """The tensors of a call in the order of the engine's function for its solve."""
+    weights, bias = _weights(form).tensor, form.bias or "NULL"
+    orders = {
+        "y": (form.big, weights, bias, form.small),
+        "x": (form.small, weights, bias, form.big),
+        "w": (form.big, form.small, weights),
+    }
+    return orders[form.solve]
+
+
+def _weights(form: NormalForm) -> Read:
+    assert form.weights is not None
+    assert isinstance(form.weights.tree, Read)
+    return form.weights.tree
+
+
+def _form(op: Op, form: NormalForm, words: dict[str, str]) -> Form:
+    view = _View(op, form, words)
+    members = {"G": view.poly(Poly.symbol(form.groups))}
+    for prefix, letter, name in (("small", "A", form.small), ("big", "B", form.big)):
+        members |= view.data(prefix, letter, name)
+    for member, symbol, neutral in (("stride", form.stride, 1), ("dilation", form.dilation, 1), ("pad", form.pad, 0)):
+        steps = [Poly.symbol(f"{symbol}_{suffix}") for suffix in view.suffixes]
+        members[member] = view.per_axis(map(view.poly, steps), str(neutral))
+    members |= view.weights()
+    return Form("_".join(word.lower() for word in words.values()) or "any", tuple((m, members[m]) for m in MEMBERS))
+
+
+class _View:
+    """Prints what a problem says of tensors, for one choice of layout words."""
+
+    def __init__(self, op: Op, form: NormalForm, words: dict[str, str]) -> None:
+        self.op, self.form, self.words = op, form, words
+        self.expansion = expansion(op, None)
+        self.suffixes = self.expansion.suffixes
+        self.lengths = {field.name: field.length for field in size_fields(op)}
+
+    def data(self, prefix: str, letter: str, name: str) -> dict[str, str]:
+        """Extents and distances of a data tensor, whose axes are batch, channels and space."""
+        batch, channels, space = (extent.tree for extent in self.op.tensor(name).dims.values())
+        extents = [self.expansion.poly(space, suffix) for suffix in self.suffixes]
+        read = Read(name, tuple(map(Name, DATA_LETTERS)))
+        accessed = access(self.op, read, self.words, self.expansion, DATA_LETTERS, {"x"})
+        return {
+            "N": self.poly(self.expansion.poly(batch, None)),
+            letter: self.poly(self.expansion.poly(channels, None) / Poly.symbol(self.form.groups)),
+            prefix: self.per_axis(map(self.poly, extents), "1"),
+            f"{prefix}_n": self.distance(accessed, "n"),
+            f"{prefix}_c": self.distance(accessed, "c"),
+            f"{prefix}_x": self.distances(accessed, "x"),
+        }
+
+    def weights(self) -> dict[str, str]:
+        """The taps, and how far the weights move with each letter."""
+        accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
+        walked = {letter: axis for axis in accessed.ways[0] for letter in axis.index.letters}
+        extents = [walked[f"k_{suffix}"].extent for suffix in self.suffixes if f"k_{suffix}" in walked]
+        if len(extents) < len(self.suffixes):
+            message = "k must walk an axis of the weights that every spatial axis has"
+            raise SpecInvalid([Problem(self.form.at, "normal-form", message)])
+        return {
+            "taps": self.per_axis(map(self.poly, extents), "1"),
+            "w_g": self.distance(accessed, "g"),
+            "w_a": self.distance(accessed, "small"),
+            "w_b": self.distance(accessed, "big"),
+            "w_k": self.distances(accessed, "k"),
+        }
+
+    def distances(self, accessed: Access, letter: str) -> str:
+        return self.per_axis((self.distance(accessed, f"{letter}_{suffix}") for suffix in self.suffixes), "0")
+
+    def distance(self, accessed: Access, letter: str) -> str:
+        """How far an address moves with a letter; chosen at run time where arrangements differ."""
+        texts = [self.poly(value) for value in accessed.coefficient(letter)]
+        result = texts[-1]
+        for number in reversed(range(len(texts) - 1)):
+            if texts[number] != result:
+                result = f"s->{accessed.tensor}_arrangement == {number} ? {texts[number]} : {result}"
+        return result
+
+    def per_axis(self, texts: Iterable[str], neutral: str) -> str:
+        """Three values; in front what stands for the axes that no call has."""
+        missing = len(SPATIAL_AXES) - len(self.suffixes)
+        return "{" + ", ".join([*[neutral] * missing, *texts]) + "}"
+
+    def poly(self, value: Poly) -> str:
+        """A polynomial in the members of the struct `s`."""
+        if value == ZERO:
+            return "0"
+        parts = [(factor < 0, self.product(powers, abs(factor))) for powers, factor in value.terms]
+        (negative, first), *rest = parts
+        return ("-" if negative else "") + first + "".join(f" {'-' if n else '+'} {text}" for n, text in rest)
+
+    def product(self, powers: Monomial, factor: int) -> str:
+        above, quotients = split_monomial(powers)
+        parts = [f"{self.size(dividend)} / {self.size(divisor)}" for dividend, divisor in quotients]
+        # C groups from the left, so only a later quotient needs its brackets.
+        parts = [*parts[:1], *(f"({part})" for part in parts[1:]), *map(self.size, above)]
+        return " * ".join([*parts, str(factor)] if factor != 1 or not parts else parts)
+
+    def size(self, symbol: str) -> str:
+        if symbol in self.lengths:
+            return f"s->{symbol}"
+        name, _, suffix = symbol.rpartition("_")
+        return f"s->{name}[{SPATIAL_AXES.index(suffix) - len(SPATIAL_AXES) + self.lengths[name]}]"

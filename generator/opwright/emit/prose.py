@@ -1,0 +1,260 @@
+"""What a spec says, in sentences: the head of C files, docstrings, and pieces of the reference pages.
+
+In: an operation. Out: plain lines. Nothing is escaped here; the template that takes a line knows where it stands.
+The head of a C file is made of names and expressions only, never of free text: an edited description moves no C.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
+from ..language import expr
+from ..language.model import Attribute, Op, Tensor
+from ..language.schema import Located
+from .entries import Entries
+from .kernels import SizeField, vector_axes
+from .python_module import parameter_name
+
+WIDTH = 110
+DOCSTRING_WIDTH = 108
+
+
+def wrapped(text: str, indent: str = "", width: int = WIDTH, hanging: str = "") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + hanging, break_long_words=False)
+
+
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def shapes(op: Op, tensor: Tensor, dims: Mapping[str, Located]) -> list[tuple[str, str]]:
+    """The word of each layout, '' where there is one order only, with the extents in that order."""
+    if tensor.layout:
+        words = [allowed.value for allowed in op.attribute(tensor.layout).values or ()]
+        orders = {word: op.layouts[tensor.layout][word] for word in words}
+    else:
+        orders = {"": tuple(dims)}
+    return [(word, f"({', '.join(dims[axis].text for axis in order)})") for word, order in orders.items()]
+
+
+def axes(tensor: Tensor, op: Op) -> str:
+    """`(N, C, X) as NCX or (N, X, C) as NXC`, extents in place of axis names; one part per arrangement."""
+    parts = []
+    for name, dims in tensor_ways(tensor).items():
+        text = " or ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
+        parts.append(f"arranged as {name} {text}" if len(tensor.arrangements) > 1 else text)
+    return "; ".join(parts)
+
+
+def vector_symbols(op: Op) -> list[str]:
+    """The symbols with one value per spatial axis."""
+    return [symbol for symbol, kind in symbol_kinds(op).items() if kind.vector]
+
+
+def vector_letters(op: Op) -> list[str]:
+    """The range letters with one value per spatial axis."""
+    vectors = set(vector_symbols(op))
+    return [letter for letter, extent in op.semantics.ranges.items() if expr.names(extent.tree) & vectors]
+
+
+def ranges(op: Op) -> str:
+    return ", ".join(f"{letter} < {extent.text}" for letter, extent in op.semantics.ranges.items())
+
+
+def unit_head(op: Op, row: Mapping[str, str], sizes: Sequence[SizeField]) -> list[str]:
+    """The contract that stands at the head of a C file."""
+    dtypes = [f"{tensor.name} {row[tensor.name]}" for tensor in op.tensors]
+    lines = [f"{op.op}: {', '.join(dtypes)}; sums in {row['accumulate']}.", ""]
+    lines += _computes(op)
+    lines += ["", *_arrays(op)]
+    lines += ["", *_spatial(op, sizes)]
+    lines += ["", *_guarantees(op, sizes)]
+    lines += ["", *_numerics(op, row)]
+    return lines
+
+
+def entries_head(op: Op, e: Entries) -> list[str]:
+    """The head of a file of fast kernels: how a call becomes a problem of the engine."""
+    solved = {"y": "the small tensor", "x": "the big tensor", "w": "the weights"}[e.solve[-1]]
+    isas = joined([isa.name for isa in e.isas])
+    lines = [f"{op.op}, {e.dtype}: the fast kernels, one text for {isas}.", ""]
+    lines += wrapped(
+        f"What is computed stands at the head of c/{op.function}_{e.dtype}.c; sums are made in f32, in an order of the "
+        "engine's own, and rounded once. Here a call becomes a problem in normal form, solved for "
+        f"{solved}: engine/problem.h says what its members mean, engine/solves.h what solves it."
+    )
+    lines += [f"On {isa.name} {isa.exception}." for isa in e.isas if isa.exception]
+    lines += ["", *wrapped(
+        "Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one "
+        "combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers."
+    )]  # fmt: skip
+    return lines
+
+
+def _computes(op: Op) -> list[str]:
+    semantics = op.semantics
+    target = semantics.assignment.target.tensor
+    lines = ["Computes, where every letter runs from 0,", *wrapped(semantics.assignment.text, "    ", 116, "    ")]
+    lines += wrapped(f"for all {ranges(op)}.")
+    if semantics.where:
+        lines += wrapped(f"Only where {joined([guard.text for guard in semantics.where])}.")
+    lines += wrapped(
+        f"A cell of {target} starts at {semantics.init}. A term with an index outside its tensor does not exist: "
+        "nothing of it is read, and what its other factors hold, Inf and NaN included, does not matter."
+    )
+    if semantics.finish is not None:
+        text = semantics.finish.text
+        also = (
+            "; count is the number of terms that the cell got" if "count" in expr.names(semantics.finish.tree) else ""
+        )
+        lines += wrapped(f"A cell is stored as {text}{also}.")
+    optional = [tensor.name for tensor in op.data_inputs if tensor.optional]
+    if optional:
+        lines += wrapped(f"{joined(optional)} may be NULL and then {'counts' if len(optional) == 1 else 'count'} as 0.")
+    return lines
+
+
+def _arrays(op: Op) -> list[str]:
+    output = op.output.name
+    lines = wrapped(
+        f"Arrays are dense, the last axis fastest. {output} overlaps no input; inputs may overlap each other."
+    )
+    for tensor in op.tensors:
+        many = len(tensor.arrangements) > 1
+        for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
+            said = ", ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
+            where = f" where sizes->{tensor.name}_arrangement is {number} ({name})" if many else ""
+            lines += wrapped(f"{tensor.name}{where}: {said}.", "    ", hanging="    ")
+            if name:
+                index = tensor.arrangements[name].index
+                element = f"{tensor.name}[{', '.join(tensor.view)}]"
+                at = ", ".join(f"{axis} = {index[axis].text}" for axis in dims)
+                letters = {axis: extent.text for axis, extent in dims.items()}
+                axes_named = ", ".join(f"{axis} of extent {extent}" for axis, extent in letters.items())
+                lines += wrapped(f"{element} stands at {at}; its axes are {axes_named}.", "        ")
+    return lines
+
+
+def _spatial(op: Op, sizes: Sequence[SizeField]) -> list[str]:
+    vectors = [field.name for field in sizes if field.length]
+    if not vectors:
+        return ["There are no spatial axes: every size is one number."]
+    letters = vector_letters(op)
+    names = vector_axes(op)
+    also = f", and so have the letters {joined(letters)}" if letters else ""
+    fillers: dict[int, list[str]] = {}
+    for size in sizes:
+        if size.length:
+            fillers.setdefault(size.neutral, []).append(size.name)
+    neutral = [f"{number} as {joined(found)}" for number, found in sorted(fillers.items())]
+    return wrapped(
+        f"{joined(vectors)} have one value per spatial axis{also}; suffixes {', '.join('_' + axis for axis in names)} "
+        f"name the axes. A call with fewer axes has them at the end, and in front of them {joined(neutral)}."
+    )
+
+
+def _guarantees(op: Op, sizes: Sequence[SizeField]) -> list[str]:
+    known = {field.name for field in sizes}
+    least: dict[int, list[str]] = {}
+    for dim in op.dims.values():
+        least.setdefault(dim.min or 0, []).append(dim.symbol)
+    for attribute in op.attributes:
+        if symbol_of(attribute) in known and attribute.min is not None:
+            least.setdefault(attribute.min, []).append(symbol_of(attribute))
+    said = [f"{', '.join(symbols)} >= {number}" for number, symbols in sorted(least.items())]
+    said += [c.expr.text for c in op.constraints if c.expr is not None and expr.names(c.expr.tree) <= known]
+    lines = wrapped(f"The caller guarantees: {'; '.join(said)}; no sum of an index exceeds 2**62.", hanging="    ")
+    if op.classes:
+        parts = [f"{group.name}{f' where {group.when.text}' if group.when else ''}" for group in op.classes]
+        lines += wrapped(f"A function's group class must be the call's: {', else '.join(parts)}.", hanging="    ")
+    return lines
+
+
+def _numerics(op: Op, row: Mapping[str, str]) -> list[str]:
+    real = row["accumulate"]
+    verb = "compared" if op.semantics.assignment.op == "max" else "added"
+    return wrapped(
+        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by "
+        f"itself (no contraction), and {verb} one by one in the order that stands above each function, which depends "
+        f"on neither part nor parts. The one rounding to {row[op.output.name]} is at the store: to nearest, ties to "
+        "even. In a division of integers nothing is left over."
+    )
+
+
+def limits(attribute: Attribute) -> str:
+    """`>= 1`, `>= 0 and <= 7`, or nothing."""
+    parts = [f">= {attribute.min}"] if attribute.min is not None else []
+    parts += [f"<= {attribute.max}"] if attribute.max is not None else []
+    return " and ".join(parts)
+
+
+def _attribute_line(attribute: Attribute) -> str:
+    words = [f'"{allowed.value}"' for allowed in attribute.values or ()]
+    kind = {
+        "s64": "An integer",
+        "s64[]": "Integers, one per spatial axis" if attribute.length == "spatial" else "Integers",
+        "string": joined(words, "or"),
+        "f32": "A number",
+    }[attribute.type or ""]
+    bounds = limits(attribute)
+    return f"{attribute.name}: {attribute.summary or ''} {kind}{f', {bounds}' if bounds else ''}."
+
+
+def dtype_lines(op: Op) -> list[str]:
+    """One line per row: `f32: all tensors f32, sums in f32`; shape vectors, which are int32 always, left out."""
+    lines = []
+    for row in op.dtypes:
+        data = {tensor.name: row[tensor.name] for tensor in op.tensors}
+        kinds = set(data.values())
+        said = (
+            f"all {next(iter(kinds))}"
+            if len(kinds) == 1
+            else ", ".join(f"{name} {dtype}" for name, dtype in data.items())
+        )
+        lines.append(f"{said}; sums in {row['accumulate']}")
+    return lines
+
+
+def docstring(op: Op) -> str:
+    """The docstring of the public function."""
+    lines = [*_paragraphs(op.summary, deprecation(op), op.description), "Inputs:"]
+    for tensor in op.inputs:
+        shape = "a vector of int32" if tensor.shape_of else axes(tensor, op)
+        optional = " (optional)" if tensor.optional else ""
+        lines += _entry(f"{parameter_name(tensor)}{optional}: {tensor.summary or ''} Shape: {shape}.")
+    if op.attributes:
+        lines += ["", "Attributes:"]
+        for attribute in op.attributes:
+            lines += _entry(_attribute_line(attribute))
+    lines += ["", "Returns:"]
+    lines += _entry(f"{op.output.name}: {op.output.summary or ''} Shape: {axes(op.output, op)}.")
+    lines += ["", "Sizes:"]
+    lines += _entry(", ".join(f"{dim.symbol} {role}" for role, dim in op.dims.items()) + ".")
+    lines += [line for s, let in op.shape.items() if let.value for line in _entry(f"{s} = {let.value.text}")]
+    lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in dtype_lines(op)), ""]
+    lines += wrapped(
+        "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; "
+        "the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes of "
+        "calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule, "
+        f"before anything is written. docs/{op.function}.md has every rule and formula.",
+        width=DOCSTRING_WIDTH,
+    )
+    return "\n".join(lines)
+
+
+def deprecation(op: Op) -> str | None:
+    """What a call of an operation that will go is told."""
+    return f"{op.op} is deprecated: {op.deprecated}" if op.deprecated else None
+
+
+def _paragraphs(*texts: str | None) -> Iterable[str]:
+    for text in texts:
+        if text:
+            yield from [*wrapped(text, width=DOCSTRING_WIDTH), ""]
+
+
+def _entry(text: str) -> list[str]:
+    return wrapped(" ".join(text.split()), "    ", DOCSTRING_WIDTH, "    ")

@@ -1,0 +1,402 @@
+"""The view of one operation's Python module: its signature, and its rules as a list of statements.
+
+In: an operation. Out: strings and small nodes for the templates under templates/python. The order of the
+statements is that of call_plan.py; what a refusal says beyond the spec's own sentences is worded in the package's
+run-time module `_rules.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..derive import bounds
+from ..derive.call_plan import (
+    Bind,
+    BindWay,
+    Check,
+    Compute,
+    Extent,
+    ParseAttribute,
+    plan,
+    spatial,
+    symbol_kinds,
+    symbol_of,
+)
+from ..derive.nest import ABSENT
+from ..language import expr
+from ..language.model import Attribute, Let, Op, Tensor
+from ..language.source import Mark
+from ..memo import kept
+from .kernels import uses_absent
+from .printing import python
+
+NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the Python function."""
+
+    name: str
+    annotation: str
+    default: str | None
+    summary: str
+    states_shape: bool = False
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One step of a resolution; `kind` names the macro that prints it."""
+
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """One operation's Python module."""
+
+    op: Op
+    inputs: tuple[Parameter, ...]
+    attributes: tuple[Parameter, ...]
+    statements: tuple[Statement, ...]
+    words: dict[str, dict[str, Any]]
+    layouts: dict[str, dict[str, tuple[str, ...]]]
+    rows: tuple[dict[str, str], ...]
+    classes: tuple[tuple[str, str | None], ...]
+    values: dict[str, str]
+    named: dict[str, str]
+    output_axes: str
+    output_layout: str
+    arrangements: dict[str, tuple[str, ...]]
+    terms: str
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The types that the signature needs, in the order of linters."""
+        lists = any("Integers" in parameter.annotation for parameter in self.attributes)
+        return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+
+def parameter_name(tensor: Tensor) -> str:
+    return tensor.parameter or tensor.name
+
+
+def _input_parameter(tensor: Tensor) -> Parameter:
+    annotation = "ArrayLike"
+    optional = tensor.optional
+    return Parameter(
+        parameter_name(tensor),
+        f"{annotation} | None" if optional else annotation,
+        "None" if optional else None,
+        tensor.summary or "",
+        tensor.shape_of is not None,
+    )
+
+
+_ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float"}
+
+
+def _attribute_parameter(attribute: Attribute) -> Parameter:
+    kind = attribute.type or ""
+    annotation = _ANNOTATIONS[kind]
+    default: str | None = None
+    if not attribute.required:
+        if kind == "string":
+            default = repr(attribute.default).replace("'", '"')
+        elif kind == "s64[]":
+            default, annotation = "None", f"{annotation} | None"
+        else:
+            default = attribute.default
+    return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
+
+
+class _Writer:
+    """Turns the plan into statements."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.vectors = frozenset(name for name, kind in symbol_kinds(op).items() if kind.vector)
+        self.statements: list[Statement] = []
+
+    def add(self, kind: str, **fields: Any) -> None:
+        self.statements.append(Statement(kind, fields))
+
+    def print(self, tree: expr.Expr, vector: bool = False) -> str:
+        text = python(tree, self.vectors)
+        is_vector = bool(self._outside(tree) & self.vectors)
+        return f"({text},) * rank" if vector and not is_vector else text
+
+    def _outside(self, tree: expr.Expr) -> frozenset[str]:
+        if isinstance(tree, expr.Call) and tree.function in expr.REDUCTIONS:
+            return frozenset()
+        own = frozenset({tree.id}) if isinstance(tree, expr.Name) else frozenset()
+        return own.union(*(self._outside(child) for child in expr.children(tree)))
+
+    def write(self) -> tuple[Statement, ...]:
+        op = self.op
+        self.add("dtypes")
+        steps = plan(op)
+        parses = [step.attribute for step in steps if isinstance(step, ParseAttribute)]
+        for attribute in parses:
+            if attribute.type != "s64[]":
+                self.parse(attribute)
+        self.ranks()
+        for attribute in parses:
+            if attribute.type == "s64[]":
+                self.parse(attribute)
+        for step in steps:
+            if isinstance(step, Bind):
+                self.bind(step)
+            elif isinstance(step, Extent):
+                self.extent(step)
+            elif isinstance(step, Compute):
+                self.compute(step)
+            elif isinstance(step, Check):
+                self.check(step)
+        for say, tree in bounds.index_magnitudes(op):
+            self.add("bound", value=python(tree, self.vectors, wrap="max"), say=say)
+        return tuple(self.statements)
+
+    def parse(self, attribute: Attribute) -> None:
+        name = attribute.name or ""
+        limits = {"minimum": attribute.min, "maximum": attribute.max}
+        fields: dict[str, Any] = {"name": name, "symbol": symbol_of(attribute)}
+        given = {key: value for key, value in limits.items() if value is not None}
+        if attribute.type == "s64[]":
+            if attribute.surplus is not None:
+                given["surplus"] = attribute.surplus
+            if attribute.default is not None:
+                given["default"] = int(attribute.default)
+        fields["options"] = "".join(f", {key}={value}" for key, value in given.items())
+        fields["length"] = "rank" if attribute.length == "spatial" else "None"
+        self.add(
+            {"s64": "integer", "s64[]": "integers", "f32": "real", "string": "word"}[attribute.type or ""], **fields
+        )
+
+    def ranks(self) -> None:
+        first = True
+        for tensor in self.op.data_inputs:
+            dims = next(iter(tensor.arrangements.values())).dims if tensor.arrangements else tensor.dims
+            vector = bool(spatial(dims, self.op))
+            fixed = len(dims) - int(vector)
+            span = self.op.spatial_rank
+            fields = {
+                "name": tensor.name,
+                "optional": tensor.optional,
+                "fixed": fixed,
+                "min": span.min,
+                "max": span.max,
+            }
+            self.add("spatial_rank" if vector and first else "rank", vector=vector, **fields)
+            first = first and not vector
+        if first:
+            self.add("no_rank")
+
+    def axes_text(self, tensor: Tensor) -> str:
+        """The order of a tensor's axes, as an expression of the generated code."""
+        if tensor.layout:
+            return f"LAYOUTS[{tensor.layout!r}][{tensor.layout}]".replace("'", '"')
+        dims = tensor.dims or next(iter(tensor.arrangements.values())).dims
+        return (
+            "(" + "".join(f'"{axis}", ' for axis in dims).rstrip(" ") + ")"
+            if len(dims) == 1
+            else "(" + ", ".join(f'"{axis}"' for axis in dims) + ")"
+        )
+
+    def vector_axis(self, way: BindWay) -> str:
+        names = [axis.axis for axis in way.axes if expr.names(axis.extent.tree) & self.vectors]
+        return f'"{names[0]}"' if names else "None"
+
+    def bind(self, step: Bind) -> None:
+        tensor = step.tensor
+        givers = [
+            (parameter_name(giver) if isinstance(giver, Tensor) else giver.name or "", isinstance(giver, Tensor))
+            for giver in self.op.stated_by(tensor)
+        ]
+        ways: list[dict[str, Any]] = []
+        for way in step.ways:
+            known = [
+                (axis.axis, self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree)))
+                for axis in way.axes
+                if axis.known
+            ]
+            unknown = [(axis.axis, axis.extent.text) for axis in way.axes if not axis.known]
+            learned: list[dict[str, str | None]] = [
+                {
+                    "symbol": axis.unknown,
+                    "axis": axis.axis,
+                    "inverse": axis.inverse,
+                    "factor": self.print(axis.factor) if axis.factor is not None else "",
+                }
+                for axis in way.axes
+                if not axis.known
+            ]
+            ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
+        all_learned = [way["learned"] for way in ways]
+        if len(ways) == 1 and not ways[0]["known"]:  # there is nothing to choose by
+            ways = []
+        self.add(
+            "bind",
+            learned=all_learned[0] if all(same == all_learned[0] for same in all_learned) else None,
+            name=tensor.name,
+            optional=tensor.optional,
+            stated=step.stated,
+            givers=givers,
+            axes=self.axes_text(tensor),
+            spatial=self.vector_axis(step.ways[0]),
+            fixed=len(step.ways[0].axes) - (self.vector_axis(step.ways[0]) != "None"),
+            ways=ways,
+        )
+
+    def is_vector_axis(self, tree: expr.Expr) -> bool:
+        return bool(expr.names(tree) & self.vectors)
+
+    def extent(self, step: Extent) -> None:
+        symbol, least = step.dim.symbol, step.dim.min or 0
+        measured = symbol not in self.op.shape
+        if least == 0 and measured:
+            return
+        tensor = next(t for t in self.op.tensors if any(symbol in expr.names(e.tree) for e in self.extents(t)))
+        argument = f"{tensor.name}_giver" if self.op.stated_by(tensor) else f'"{tensor.name}"'
+        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, least=least, argument=argument,
+                 vector=symbol in self.vectors, role=step.role)  # fmt: skip
+
+    def extents(self, tensor: Tensor) -> Iterable[Any]:
+        for dims in [tensor.dims, *(way.dims for way in tensor.arrangements.values())]:
+            yield from dims.values()
+
+    def compute(self, step: Compute) -> None:
+        let: Let = step.let
+        if let.value is not None:
+            self.add("compute", symbol=step.symbol, value=self.print(let.value.tree, step.vector))
+            return
+        cases = [(word, self.print(formula.tree, step.vector)) for word, formula in let.cases.items()]
+        self.add("cases", symbol=step.symbol, by=let.by, cases=cases)
+
+    def check(self, step: Check) -> None:
+        constraint = step.constraint
+        assert constraint.expr is not None
+        tree = constraint.expr.tree
+        vector = bool(self._outside(tree) & self.vectors)
+        condition = python(tree, self.vectors, wrap="all") if vector else python(tree, self.vectors)
+        names = list(dict.fromkeys(n.id for n in expr.walk(tree) if isinstance(n, expr.Name)))
+        nearest = constraint.nearest
+        self.add(
+            "check",
+            condition=condition,
+            rule=constraint.id,
+            argument=constraint.argument,
+            say=constraint.say,
+            names=names,
+            nearest=self.print(nearest.tree) if nearest is not None else None,
+        )
+
+
+@kept
+def wrapper(op: Op) -> Wrapper:
+    """The view of an operation's Python module."""
+    writer = _Writer(op)
+    statements = writer.write()
+    words = {}
+    for attribute in op.attributes:
+        if attribute.type == "string":
+            spellings: dict[str, str] = {}
+            for allowed in attribute.values or ():
+                spellings |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
+            refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
+            words[attribute.name or ""] = {"spellings": spellings, "refused": refused}
+    layouts = {
+        name: {word: axes for word, axes in op.layouts[name].items() if word in words[name]["spellings"]}
+        for name in op.layout_attributes
+    }
+    kinds = symbol_kinds(op)
+    parameters = {tensor.name: parameter_name(tensor) for tensor in op.inputs}
+    return Wrapper(
+        op=op,
+        inputs=tuple(_input_parameter(tensor) for tensor in op.inputs),
+        attributes=tuple(_attribute_parameter(attribute) for attribute in op.attributes),
+        statements=statements,
+        words=words,
+        layouts=layouts,
+        rows=tuple(
+            {parameters.get(name, name): NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"}
+            for row in op.dtypes
+        ),
+        classes=tuple(
+            (group.name or "", python(group.when.tree, writer.vectors) if group.when else None) for group in op.classes
+        ),
+        values={symbol: symbol for symbol in kinds} | ({ABSENT: "(0,) * rank"} if uses_absent(op) else {}),
+        named=_named(op),
+        output_axes=_output_axes(op, writer),
+        output_layout=writer.axes_text(op.output),
+        arrangements={tensor.name: tuple(tensor.arrangements) for tensor in op.tensors if len(tensor.arrangements) > 1},
+        terms=_terms(op, writer),
+    )
+
+
+def _output_axes(op: Op, writer: _Writer) -> str:
+    if op.stated_by(op.output):
+        return ""
+    dims = op.output.dims
+    parts = [
+        f'"{axis}": {writer.print(extent.tree, writer.is_vector_axis(extent.tree))}' for axis, extent in dims.items()
+    ]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _terms(op: Op, writer: _Writer) -> str:
+    """How many terms the sums have, as Python."""
+    trees = [extent.tree for extent in op.semantics.ranges.values()]
+    factors = [expr.Call("prod", (tree,)) if writer.is_vector_axis(tree) else tree for tree in trees]
+    return (
+        " * ".join(f"({text})" if " " in text and "(" not in text else text for text in map(writer.print, factors))
+        or "1"
+    )
+
+
+def _named(op: Op) -> dict[str, str]:
+    """What each symbol is called: the role of a size, the name of an attribute, a value by its own symbol."""
+    named = {dim.symbol: role for role, dim in op.dims.items()}
+    named |= {symbol_of(a): a.name or "" for a in op.attributes if a.type != "string" and not a.shape_of}
+    return named | {symbol: symbol for symbol in op.lets if symbol not in named}
+
+
+def _summaries(op: Op) -> dict[str, str]:
+    """The sentences by which people know values that have no other name; prose, so it stands in no module."""
+    named = _named(op)
+    return {symbol: let.summary for symbol, let in op.lets.items() if let.summary and named[symbol] == symbol}
+
+
+def provenance(op: Op) -> dict[str, dict[str, str]]:
+    """Where the spec says what, rule and named value to file:line; and what it says of named values."""
+
+    def place(mark: Mark) -> str:
+        return f"{mark.file}:{mark.line}"
+
+    rules: dict[str, str] = {
+        "dtypes": place(op.at.key("dtypes")),
+        "spatial-rank": place(op.at.key("spatial_rank")),
+        "overflow": place(op.at.key("shape")),
+        "memory": place(op.at.key("outputs")),
+        "inexact-division": place(op.at.key("constraints")),
+        "index-overflow": place(op.semantics.at),
+    }
+    for attribute in op.attributes:
+        for suffix in ("missing", "kind", "int64", "length", "range", "value"):
+            rules[f"{attribute.name}-{suffix}"] = place(attribute.at)
+    for tensor in (*op.inputs, *op.outputs):
+        for suffix in ("missing", "kind", "int64", "length", "range", "rank", "shape", "shape-missing"):
+            rules.setdefault(f"{tensor.name}-{suffix}", place(tensor.at))
+            rules.setdefault(f"{parameter_name(tensor)}-{suffix}", place(tensor.at))
+    for role, dim in op.dims.items():
+        rules[f"{role.replace('_', '-')}-extent"] = place(dim.at)
+    for constraint in op.constraints:
+        rules[constraint.id or ""] = place(constraint.at)
+    values = {dim.symbol: place(dim.at) for dim in op.dims.values()}
+    values |= {symbol_of(a): place(a.at) for a in op.attributes}
+    values |= {symbol: place(let.at) for symbol, let in op.lets.items()}
+    values["classes"] = place(op.at.key("classes"))
+    return {"rules": rules, "values": values, "summaries": _summaries(op)}

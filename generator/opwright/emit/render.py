@@ -1,0 +1,328 @@
+"""From a library of operations to the texts of the generated package: path to content, nothing written.
+
+In: a Library and the folder of templates. Out: a dict from relative path to text, in a fixed order. The environment
+is strict: an undefined name is an error, spec text goes through a filter wherever it enters a language.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ..derive.variants import ISAS, PORTABLE, entries_path, expand, row_name
+from ..language import hashing
+from ..language.model import Library, Op
+from ..memo import kept
+from ..project import CARRIED, TEMPLATE_SUFFIXES
+from ..trace.recording import Prose
+from . import prose, python_module, reference, wrap
+from .entries import Entries, entries, fast_isas
+from .kernels import Kernel, SizeField, kernel, size_fields
+
+RUNTIME = "python/runtime"
+ENGINE = "c/engine"
+SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands at the top of a generated file."""
+
+    file: Prose
+    semantic_hash: Prose | None = None
+    prose: tuple[Prose, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The C side of one operation: its reference kernels, and the entries of its fast ones."""
+
+    op: Op
+    sizes_type: str
+    sizes: tuple[SizeField, ...]
+    kernels: tuple[Kernel, ...]
+    entries: tuple[Entries, ...]
+    dtypes: tuple[str, ...]
+    fast: tuple[str, ...]  # dtype rows that have entries
+
+
+def c_comment(text: str) -> str:
+    """Spec text inside a C line comment: it can neither end the comment nor continue it onto the next line."""
+    clean = " ".join(text.split()).replace("\\", "/").replace("??", "? ?")
+    return clean.replace("*/", "* /").replace("/*", "/ *")
+
+
+def string_literal(text: str) -> str:
+    """Spec text as a Python string literal in double quotes."""
+    return json.dumps(text, ensure_ascii=True)
+
+
+def docstring(text: str) -> str:
+    """Spec text inside a Python docstring, which must not end in it."""
+    return text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+
+
+def names(values: Iterable[str]) -> str:
+    """Names as a Python tuple of strings."""
+    return tuple_(f'"{value}"' for value in values)
+
+
+def tuple_(values: Iterable[str]) -> str:
+    """Expressions as a Python tuple."""
+    parts = list(values)
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#+!|~$&"})
+
+
+_LINE_START = re.compile(r"^(\d*)([-=.)])")
+_LINK = re.compile(r"(?<=www)\.|:(?=//)|@")
+
+
+def markdown(text: str) -> str:
+    """Spec text inside Markdown prose or a table cell: every mark of the language inert, no address a link."""
+    clean = _LINE_START.sub(r"\1\\\2", " ".join(text.split()).translate(_MARKDOWN))
+    return _LINK.sub(r"\\\g<0>", clean)
+
+
+def code(text: str) -> str:
+    """Spec text as inline code of Markdown that may stand in a table cell; nothing for no text."""
+    clean = " ".join(text.split()).replace("`", "'").replace("\\|", "\\ |").replace("|", "\\|")
+    return f"`{clean}`" if clean else ""
+
+
+def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environment) -> jinja2.Environment:
+    env = kind(
+        loader=jinja2.FileSystemLoader(templates),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    env.filters |= {
+        "c_comment": c_comment,
+        "string_literal": string_literal,
+        "docstring": docstring,
+        "names": names,
+        "tuple": tuple_,
+        "markdown": markdown,
+        "code": code,
+    }
+    return env
+
+
+@kept
+def unit(op: Op) -> Unit:
+    """The view of an operation's kernels."""
+    kernels = tuple(kernel(variant) for variant in expand(op) if variant.isa == PORTABLE)
+    dtypes = tuple(row_name(op, row) for row in op.dtypes)
+    made = tuple(found for row in op.dtypes for found in entries(op, row))
+    fast = tuple(dict.fromkeys(found.dtype for found in made))
+    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, made, dtypes, fast)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One file of the package: the template that prints it and the view that it prints, made when asked for.
+
+    Without a template, or with one that is copied as it is, the view's `text` is the file.
+    """
+
+    template: str
+    view: Callable[[], dict[str, Any]]
+
+    def text(self, env: jinja2.Environment) -> str:
+        """As the template has it; `tidy` comes after."""
+        if self.template.endswith(".j2"):
+            return env.get_template(self.template).render(**self.view())
+        return str(self.view()["text"])
+
+
+def render(
+    library: Library,
+    templates: Path,
+    spec_folder: str,
+    env: jinja2.Environment | None = None,
+) -> dict[str, str]:
+    """Every file of the generated package but the manifest; `env` spares who renders often to read templates anew."""
+    env = env or environment(templates)
+    files = outputs(library, templates, spec_folder)
+    return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
+
+
+def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
+    """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
+    ops = library.ops
+    head = Head(Prose(spec_folder))
+    files = {"py.typed": Output("", lambda: {"text": ""})}
+    files["__init__.py"] = Output(
+        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(ops), "exports": _exports(ops)}
+    )
+    files["__init__.pyi"] = Output(
+        "python/__init__.pyi.j2", lambda: _stub(head, [python_module.wrapper(op) for op in ops])
+    )
+    for path in sorted((templates / RUNTIME).glob("*.py")):
+        files[path.name] = Output(f"{RUNTIME}/{path.name}", functools.partial(_copied, path))
+    files["_isa.py"] = Output("python/isa.py.j2", lambda: {"head": head, "isas": ISAS})
+    for path in sorted((templates / ENGINE).iterdir()):
+        folder = "include" if path.name.startswith("opwright_") else ENGINE
+        files[f"{folder}/{path.name}"] = Output(f"{ENGINE}/{path.name}", functools.partial(_copied, path))
+    files["include/opwright_kernels.h"] = Output(
+        "c/kernels.h.j2", lambda: {"head": head, "units": [unit(op) for op in ops]}
+    )
+    files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
+    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
+    for op in ops:
+        files |= _of_op(op, library)
+    files["PROVENANCE.json"] = Output(
+        "", lambda: {"text": _json({op.function: python_module.provenance(op) for op in ops})}
+    )
+    return files
+
+
+def _of_op(op: Op, library: Library) -> dict[str, Output]:
+    """The files of one operation."""
+    head = Head(Prose(op.at.file))
+
+    def module() -> dict[str, Any]:
+        said = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
+        return {"head": head, "w": python_module.wrapper(op), "unit": unit(op), **said}
+
+    def page() -> dict[str, Any]:
+        return {"head": head, "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}
+
+    def kernels(row: dict[str, str]) -> dict[str, Any]:
+        lines = tuple(Prose(c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
+        semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
+        return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
+
+    def fast(path: str) -> dict[str, Any]:
+        found = next(e for e in unit(op).entries if e.path == path)
+        lines = tuple(Prose(c_comment_line(line)) for line in prose.entries_head(op, found))
+        return {"head": Head(head.file, Prose(hashing.semantic_hash(op)), lines), "e": found}
+
+    files = {
+        f"_{op.function}.py": Output("python/op.py.j2", module),
+        f"docs/{op.function}.md": Output("docs/op.md.j2", page),
+    }
+    for row in op.dtypes:
+        files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
+        if fast_isas(op, row):
+            for path in dict.fromkeys(entries_path(op, row_name(op, row), group) for group in op.classes or (None,)):
+                files[path] = Output("c/entries.c.j2", functools.partial(fast, path))
+    return files
+
+
+def _copied(path: Path) -> dict[str, Any]:
+    return {"text": path.read_text(encoding="utf-8")}
+
+
+def _stub(head: Head, wrappers: list[python_module.Wrapper]) -> dict[str, Any]:
+    lists = any("Integers" in w.imports for w in wrappers)
+    return {"head": head, "wrappers": wrappers, "lists": lists}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def _imports(ops: Iterable[Op]) -> list[str]:
+    """The imports of the package's own modules, by name of the module."""
+    modules = {
+        "_build": ["BuildError"],
+        "_errors": ["SpecError", "SpecTypeError"],
+        "_explain": ["Explanation"],
+        "_operation": ["TensorSpec", "VariantInfo", "build", *SETTINGS],
+    }
+    lines = {module: [_import(module, imported)] for module, imported in modules.items()}
+    for op in ops:
+        module = f"_{op.function}"
+        lines[module] = [
+            f"from .{module} import OPERATION as {module.upper()}",
+            f"from .{module} import {op.function}",
+        ]
+    return [line for _, group in sorted(lines.items()) for line in group]
+
+
+def _import(module: str, names: list[str]) -> str:
+    line = f"from .{module} import {', '.join(names)}"
+    if len(line) <= wrap.WIDTH:
+        return line
+    return "\n".join([f"from .{module} import (", *(f"    {name}," for name in names), ")"])
+
+
+def _exports(ops: Iterable[Op]) -> list[str]:
+    """The public names: classes, then functions."""
+    classes = ["BuildError", "Explanation", "SpecError", "SpecTypeError", "TensorSpec", "VariantInfo"]
+    functions = [
+        "build_kernels",
+        "explain",
+        "infer_shape",
+        "operations",
+        "variants",
+        *SETTINGS,
+    ]
+    return [*classes, *sorted([*functions, *(op.function for op in ops)])]
+
+
+def c_comment_line(line: str) -> str:
+    """A line of a C comment, its indentation kept."""
+    return line[: len(line) - len(line.lstrip())] + c_comment(line)
+
+
+def tidy(path: str, text: str) -> str:
+    """No blanks at line ends, at most two empty lines in a row, one newline at the end; long Python lines broken."""
+    lines = [line for _, line in numbered(path, text)]
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def numbered(path: str, text: str) -> list[tuple[int, str]]:
+    """The tidy lines, each with the number of the line of `text` that it was."""
+    pieces = wrap.broken(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
+    lines: list[tuple[int, str]] = []
+    for number, line in pieces:
+        line = line.rstrip()
+        if line or any(before for _, before in lines[-2:]):
+            lines.append((number, line))
+    while lines and not lines[-1][1]:
+        lines.pop()
+    return lines
+
+
+def manifest(files: dict[str, str], library: Library, templates: Path, generator: Path) -> str:
+    """MANIFEST.json: what each output is made of, and its own hash."""
+    owner: dict[str, Op] = {}
+    variants: dict[str, list[str]] = {}
+    for op in library.ops:
+        owner |= {f"_{op.function}.py": op, f"docs/{op.function}.md": op}
+        for variant in expand(op):
+            path = f"c/{op.function}_{variant.dtype}.c"
+            if variant.isa.fast:
+                path = entries_path(op, variant.dtype, variant.group_class)
+            owner[path] = op
+            variants.setdefault(path, []).append(variant.name)
+    outputs = {}
+    for path, text in sorted(files.items()):
+        found = owner.get(path)
+        sha = hashing.text_hash(text)
+        outputs[path] = {"op": found.op if found else None, "variants": variants.get(path, []), "sha256": sha}
+    ops = {
+        op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
+        for op in library.ops
+    }
+    whole = {
+        "ops": ops,
+        "templates": hashing.folder_hash(templates, TEMPLATE_SUFFIXES),
+        "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
+        "outputs": outputs,
+    }
+    return _json(whole)

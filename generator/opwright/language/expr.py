@@ -1,0 +1,469 @@
+"""The expression language of specs: parsed into a tree here, never evaluated as Python.
+
+Integers, `+ - * / %`, `min max floor ceil`, comparisons, `and or not`, and over vectors `any all prod`.
+A vector symbol holds one value per spatial axis and an operation on it works axis by axis. `/` is exact: a
+remainder is an error, and `floor` and `ceil` take a quotient. `%` is Euclidean. In semantics there are also
+reads of tensors, `src[n, c, i]`, and real literals.
+
+In: text and the mark where it stands. Out: a frozen tree whose nodes know their column. The module knows
+nothing of operations, and prints nothing (see printing.py).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..memo import kept
+from .source import Mark, Problem, SpecInvalid, suggestion
+
+MAX_LENGTH = 500
+MAX_DEPTH = 40
+MAX_TREE = 80
+INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
+
+ARITHMETIC = ("+", "-", "*", "/", "%")
+COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+LOGIC = ("and", "or")
+FUNCTIONS = {
+    "min": (2, 8),
+    "max": (2, 8),
+    "floor": (1, 1),
+    "ceil": (1, 1),
+    "any": (1, 1),
+    "all": (1, 1),
+    "prod": (1, 1),
+}
+REDUCTIONS = ("any", "all", "prod")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A literal: an int, or in semantics a float (`inf` included)."""
+
+    value: int | float
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A symbol of the spec, or a range variable of its semantics."""
+
+    id: str
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Unary:
+    """`-a` or `not a`."""
+
+    op: str
+    operand: Expr
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`a op b`, op one of ARITHMETIC, COMPARISONS, LOGIC."""
+
+    op: str
+    left: Expr
+    right: Expr
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of FUNCTIONS applied to its arguments."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Read:
+    """An element of a tensor: `src[n, c, i]`."""
+
+    tensor: str
+    indices: tuple[Expr, ...]
+    column: int = field(default=0, compare=False)
+
+
+Expr = Number | Name | Unary | Binary | Call | Read
+Value = int | bool | tuple[int, ...] | tuple[bool, ...]
+
+
+class Inexact(ArithmeticError):  # noqa: N818  # named for what it says
+    """`a / b` left a remainder, or b was zero."""
+
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t]+)|(?P<real>[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)|(?P<int>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
+)
+
+
+class _Parser:
+    def __init__(self, text: str, mark: Mark) -> None:
+        self.mark = mark
+        if len(text) > MAX_LENGTH:
+            raise self.error(0, f"an expression has at most {MAX_LENGTH} characters, this one has {len(text)}")
+        self.tokens = list(self._scan(text))
+        self.position = 0
+        self.depth = 0
+
+    def error(self, column: int, message: str) -> SpecInvalid:
+        return SpecInvalid([Problem(self.mark.moved(column), "expression", message)])
+
+    def _scan(self, text: str) -> Iterator[tuple[str, str, int]]:
+        at = 0
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if not found:
+                raise self.error(at, f"{text[at]!r} is no part of the expression language")
+            if found.lastgroup != "space":
+                kind = found.lastgroup or ""
+                if kind == "name" and found.group() in ("and", "or", "not"):
+                    kind = "op"
+                yield kind, found.group(), at
+            at = found.end()
+        yield "end", "the end", len(text)
+
+    def accept(self, *texts: str) -> str | None:
+        kind, text, _ = self.tokens[self.position]
+        if kind == "op" and text in texts:
+            self.position += 1
+            return text
+        return None
+
+    def expect(self, text: str) -> None:
+        if self.accept(text) is None:
+            _, found, at = self.tokens[self.position]
+            raise self.error(at, f"expected '{text}' but found '{found}'")
+
+    @property
+    def column(self) -> int:
+        return self.tokens[self.position][2]
+
+    def parse(self) -> Expr:
+        result = self.disjunction()
+        kind, text, at = self.tokens[self.position]
+        if kind != "end":
+            raise self.error(at, f"unexpected '{text}' after the end of the expression")
+        if depth(result) > MAX_TREE:
+            raise self.error(
+                0, f"an expression has at most {MAX_TREE} operations on top of each other; name a part of it"
+            )
+        return result
+
+    def _left(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:
+        left = operand()
+        while True:
+            column = self.column
+            op = self.accept(*operators)
+            if op is None:
+                return left
+            left = Binary(op, left, operand(), column)
+
+    def disjunction(self) -> Expr:
+        return self._left(("or",), lambda: self._left(("and",), self.negation))
+
+    def negation(self) -> Expr:
+        column = self.column
+        if self.accept("not"):
+            return Unary("not", self.nested(self.negation), column)
+        left = self.sum()
+        column = self.column
+        op = self.accept(*COMPARISONS)
+        if op is None:
+            return left
+        right = self.sum()
+        if self.accept(*COMPARISONS):
+            raise self.error(column, "comparisons do not chain; join them with 'and'")
+        return Binary(op, left, right, column)
+
+    def sum(self) -> Expr:
+        return self._left(("+", "-"), lambda: self._left(("*", "/", "%"), self.unary))
+
+    def unary(self) -> Expr:
+        column = self.column
+        if self.accept("-"):
+            return Unary("-", self.nested(self.unary), column)
+        return self.atom()
+
+    def nested(self, rule: Callable[[], Expr]) -> Expr:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error(self.column, f"nested deeper than {MAX_DEPTH} levels")
+        result = rule()
+        self.depth -= 1
+        return result
+
+    def list_until(self, closing: str) -> tuple[Expr, ...]:
+        items = [self.nested(self.disjunction)]
+        while self.accept(","):
+            items.append(self.nested(self.disjunction))
+        self.expect(closing)
+        return tuple(items)
+
+    def atom(self) -> Expr:
+        kind, text, column = self.tokens[self.position]
+        if self.accept("("):
+            inner = self.nested(self.disjunction)
+            self.expect(")")
+            return inner
+        self.position += 1
+        if kind == "int":
+            value = int(text)
+            if value > INT64_MAX:
+                raise self.error(column, f"{text} does not fit into 64 bits")
+            return Number(value, column)
+        if kind == "real":
+            return Number(float(text), column)
+        if kind == "name":
+            return self.named(text, column)
+        self.position -= 1
+        raise self.error(column, f"expected a value but found '{text}'")
+
+    def named(self, name: str, column: int) -> Expr:
+        if self.accept("["):
+            return Read(name, self.list_until("]"), column)
+        if not self.accept("("):
+            return Number(math.inf, column) if name == "inf" else Name(name, column)
+        if name not in FUNCTIONS:
+            raise self.error(column, f"there is no function '{name}'{suggestion(name, FUNCTIONS)}")
+        arguments = self.list_until(")")
+        least, most = FUNCTIONS[name]
+        if not least <= len(arguments) <= most:
+            raise self.error(column, f"'{name}' takes {least if least == most else f'{least} to {most}'} arguments")
+        if name in ("floor", "ceil") and not (isinstance(arguments[0], Binary) and arguments[0].op == "/"):
+            raise self.error(column, f"'{name}' takes a quotient, as in {name}(a / b)")
+        return Call(name, arguments, column)
+
+
+def parse(text: str, mark: Mark | None = None) -> Expr:
+    """The tree of `text`; SpecInvalid with file, line and column where it is none."""
+    return _Parser(text, mark or Mark()).parse()
+
+
+def children(tree: Expr) -> tuple[Expr, ...]:
+    """The direct subtrees of a node, left to right."""
+    if isinstance(tree, Unary):
+        return (tree.operand,)
+    if isinstance(tree, Binary):
+        return (tree.left, tree.right)
+    if isinstance(tree, Call):
+        return tree.arguments
+    return tree.indices if isinstance(tree, Read) else ()
+
+
+def depth(tree: Expr) -> int:
+    """How many nodes stand on top of each other; printed text nests no deeper."""
+    return 1 + max(map(depth, children(tree)), default=0)
+
+
+def walk(tree: Expr) -> Iterator[Expr]:
+    """Every node of a tree, the root first."""
+    yield tree
+    for child in children(tree):
+        yield from walk(child)
+
+
+@kept
+def names(tree: Expr) -> frozenset[str]:
+    """The symbols that a tree mentions, those inside a read's indices too."""
+    return frozenset(node.id for node in walk(tree) if isinstance(node, Name))
+
+
+@kept
+def loose_names(tree: Expr) -> frozenset[str]:
+    """The symbols outside any, all and prod: where one of them is a vector, the tree is one."""
+    if isinstance(tree, Name):
+        return frozenset({tree.id})
+    if isinstance(tree, Call) and tree.function in REDUCTIONS:
+        return frozenset()
+    return frozenset[str]().union(*map(loose_names, children(tree)))
+
+
+def reads(tree: Expr) -> tuple[Read, ...]:
+    """The tensor elements that a tree reads, in the order of the text."""
+    return tuple(node for node in walk(tree) if isinstance(node, Read))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an expression is: `base` int, bool or real; a vector has one value per spatial axis."""
+
+    base: str
+    vector: bool = False
+
+    def __str__(self) -> str:
+        article = {"int": "an integer", "bool": "a truth value", "real": "a real number"}[self.base]
+        return f"{article} per spatial axis" if self.vector else article
+
+
+def kind_of(tree: Expr, symbols: Mapping[str, Kind], mark: Mark) -> Kind:
+    """The kind of a tree, or SpecInvalid: an unknown symbol, a sum of truth values, a vector where none may be."""
+
+    def fail(node: Expr, message: str) -> SpecInvalid:
+        return SpecInvalid([Problem(mark.moved(node.column), "expression", message)])
+
+    def numeric(node: Expr, kind: Kind) -> None:
+        if kind.base == "bool":
+            raise fail(node, "expected a number but found a truth value")
+
+    def visit(node: Expr) -> Kind:
+        if isinstance(node, Number):
+            return Kind("int" if isinstance(node.value, int) else "real")
+        if isinstance(node, Name):
+            if node.id not in symbols:
+                raise fail(node, f"unknown symbol '{node.id}'{suggestion(node.id, symbols)}")
+            return symbols[node.id]
+        if isinstance(node, Read):
+            for index in node.indices:
+                if visit(index).base != "int":
+                    raise fail(index, "an index must be an integer")
+            return Kind("real")
+        kinds = [visit(child) for child in children(node)]
+        vector = any(kind.vector for kind in kinds)
+        if isinstance(node, Unary):
+            if node.op == "not":
+                if kinds[0].base != "bool":
+                    raise fail(node, "'not' takes a truth value")
+                return kinds[0]
+            numeric(node, kinds[0])
+            return kinds[0]
+        if isinstance(node, Binary) and node.op in LOGIC:
+            if any(kind.base != "bool" for kind in kinds):
+                raise fail(node, f"'{node.op}' joins truth values")
+            return Kind("bool", vector)
+        if isinstance(node, Call) and node.function in REDUCTIONS:
+            if not kinds[0].vector:
+                raise fail(node, f"'{node.function}' takes a value per spatial axis")
+            if (kinds[0].base == "bool") != (node.function != "prod"):
+                raise fail(node, f"'{node.function}' takes {'integers' if node.function == 'prod' else 'truth values'}")
+            return Kind(kinds[0].base)
+        for child, kind in zip(children(node), kinds):
+            numeric(child, kind)
+        if isinstance(node, Binary) and node.op in COMPARISONS:
+            return Kind("bool", vector)
+        real = any(kind.base == "real" for kind in kinds)
+        if real and (isinstance(node, Call) and node.function in ("floor", "ceil")):
+            raise fail(node, f"'{node.function}' takes a quotient of integers")
+        if real and isinstance(node, Binary) and node.op == "%":
+            raise fail(node, "'%' takes integers")
+        return Kind("real" if real else "int", vector)
+
+    return visit(tree)
+
+
+def _exact(a: int, b: int) -> int:
+    if b == 0 or a % b:
+        raise Inexact(f"{a} / {b} leaves a remainder" if b else f"{a} / 0")
+    return a // b
+
+
+def _modulo(a: int, b: int) -> int:
+    if b == 0:
+        raise Inexact(f"{a} % 0")
+    return a % abs(b)
+
+
+def _floor(a: int, b: int) -> int:
+    if b == 0:
+        raise Inexact(f"{a} / 0")
+    return a // b
+
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _exact,
+    "%": _modulo,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "floor": _floor,
+    "ceil": lambda a, b: -_floor(-a, b),
+}
+_COLLECTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "any": any, "all": all, "prod": math.prod}
+
+
+Evaluator = Callable[[Mapping[str, Value], int], int]
+
+
+def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
+    """The value of an integer or truth expression, in exact integers: a tuple where it has one per spatial axis.
+
+    `and` and `or` look at their right side only where the left one leaves it open. Raises Inexact where `/` leaves a
+    remainder or a divisor is zero.
+    """
+    visit, walked = _evaluator(tree), _axes(tree, symbols)
+    return visit(symbols, 0) if walked is None else tuple([visit(symbols, axis) for axis in walked])
+
+
+@kept
+def _sorted_loose_names(tree: Expr) -> tuple[str, ...]:
+    return tuple(sorted(loose_names(tree)))
+
+
+def _axes(tree: Expr, symbols: Mapping[str, Value]) -> range | None:
+    """The spatial axes that a tree has values for; None where it has one value."""
+    for name in _sorted_loose_names(tree):
+        value = symbols[name]
+        if isinstance(value, tuple):
+            return range(len(value))
+    return None
+
+
+@kept
+def _evaluator(node: Expr) -> Evaluator:
+    """A node as a function of the symbols and of the axis: trees are walked once and evaluated very often."""
+    if isinstance(node, Number):
+        number = node.value
+        assert isinstance(number, int)
+        return lambda symbols, axis: number
+    if isinstance(node, Name):
+        name = node.id
+
+        def symbol(symbols: Mapping[str, Value], axis: int) -> int:
+            value = symbols[name]
+            return value[axis] if isinstance(value, tuple) else value
+
+        return symbol
+    if isinstance(node, Unary):
+        operand = _evaluator(node.operand)
+        if node.op == "not":
+            return lambda symbols, axis: not operand(symbols, axis)
+        return lambda symbols, axis: -operand(symbols, axis)
+    if isinstance(node, Binary):
+        left, right = _evaluator(node.left), _evaluator(node.right)
+        if node.op == "and":
+            return lambda symbols, axis: left(symbols, axis) and right(symbols, axis)
+        if node.op == "or":
+            return lambda symbols, axis: left(symbols, axis) or right(symbols, axis)
+        binary = _OPERATIONS[node.op]
+        return lambda symbols, axis: binary(left(symbols, axis), right(symbols, axis))
+    assert isinstance(node, Call)
+    return _call(node)
+
+
+def _call(node: Call) -> Evaluator:
+    first = node.arguments[0]
+    if node.function in ("floor", "ceil"):
+        assert isinstance(first, Binary)
+        left, right, rounded = _evaluator(first.left), _evaluator(first.right), _OPERATIONS[node.function]
+        return lambda symbols, axis: rounded(left(symbols, axis), right(symbols, axis))
+    collect, arguments = _COLLECTIONS[node.function], [_evaluator(argument) for argument in node.arguments]
+    if node.function in REDUCTIONS:
+        return lambda symbols, axis: collect(arguments[0](symbols, each) for each in _axes(first, symbols) or ())
+    return lambda symbols, axis: collect(argument(symbols, axis) for argument in arguments)

@@ -1,0 +1,296 @@
+"""From a folder of YAML files to a `Library` of complete operations.
+
+In: paths. Out: model.py's dataclasses, every `use` resolved. All problems of all files are collected and raised
+together. Spec text is untrusted: sizes, depths and counts are bounded, anchors, aliases, tags and several
+documents in a file are refused before anything is composed, and no Python object is ever constructed from YAML.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from yaml.reader import ReaderError
+
+from ..project import RECORDS
+from . import schema
+from .model import Attribute, Common, Dim, Let, Library, Op, Sources
+from .schema import Node, Problems
+from .source import Mark, Problem, SpecInvalid, suggestion
+from .structure import check_library, check_op
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 12
+MAX_EVENTS = 50_000
+COMMON = "_common.yaml"
+SOURCES = "_sources.yaml"
+SUFFIXES = (".yaml", ".yml")
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+N = TypeVar("N", bound=Node)
+
+
+def load(folder: Path, root: Path | None = None) -> Library:
+    """The operations of a folder, ordered by name.
+
+    Files are named in marks relative to `root` (the folder's parent's parent unless said), with forward slashes,
+    so that no output depends on where the project lies. Raises SpecInvalid with every problem found.
+    """
+    problems = Problems()
+    texts = _texts(folder, root if root is not None else folder.resolve().parent.parent, problems)
+    return load_texts(texts, problems)
+
+
+def read_folder(folder: Path, root: Path) -> dict[str, str]:
+    """File names and texts of a folder of specs; SpecInvalid where one of them may not be read."""
+    problems = Problems()
+    texts = _texts(folder, root, problems)
+    if problems:
+        raise SpecInvalid(problems)
+    return texts
+
+
+def _texts(folder: Path, root: Path, problems: Problems) -> dict[str, str]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.name not in RECORDS)
+    except OSError as error:
+        raise SpecInvalid([Problem(Mark(str(folder)), "file", f"cannot read the folder: {error.strerror}")]) from None
+    texts = {}
+    for path in paths:
+        name = _relative(path, root)
+        try:
+            _check_path(path, folder, name)
+            texts[name] = read_text(path, name)
+        except SpecInvalid as invalid:
+            problems.extend(invalid.problems)
+    if not any(not Path(name).name.startswith("_") for name in texts) and not problems:
+        problems.note(Mark(_relative(folder, root)), "file", "there is no operation in this folder (no *.yaml file)")
+    return texts
+
+
+def _check_path(path: Path, folder: Path, name: str) -> None:
+    if not FILE_NAME.fullmatch(path.name):
+        message = f"{path.name!r} is no name for a spec: letters, digits, dots, dashes and underscores"
+        raise SpecInvalid([Problem(Mark(name), "file-name", message)])
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a link to itself
+        inside = False
+    if not inside:
+        raise SpecInvalid([Problem(Mark(name), "file-link", "a link that leads out of the folder is not followed")])
+
+
+def _relative(path: Path, root: Path) -> str:
+    resolved = Path(os.path.abspath(path))
+    base = Path(os.path.abspath(root))
+    return resolved.relative_to(base).as_posix() if resolved.is_relative_to(base) else path.name
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of one spec file; SpecInvalid where it is too big, no regular file or no UTF-8."""
+    mark = Mark(name)
+    try:
+        if not path.is_file():
+            raise SpecInvalid([Problem(mark, "file", "this is no regular file")])
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecInvalid([Problem(mark, "file", f"cannot be read: {error.strerror}")]) from None
+    return text_of(data, name)
+
+
+def text_of(data: bytes, name: str) -> str:
+    """The text of a spec file from its bytes, which are refused as `read_text` does."""
+    if len(data) > MAX_BYTES:
+        raise SpecInvalid([Problem(Mark(name), "file-size", f"a spec file has at most {MAX_BYTES} bytes")])
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line, column = _position(data[: error.start].decode("utf-8"))
+        raise SpecInvalid([Problem(Mark(name, line, column), "file-encoding", "this byte is not UTF-8")]) from None
+
+
+def _position(before: str) -> tuple[int, int]:
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Library:
+    """The same as `load`, from file names and texts."""
+    problems = problems if problems is not None else Problems()
+    common, sources = Common(), Sources()
+    drafts: list[Op] = []
+    for name, text in sorted(texts.items()):
+        before = len(problems)
+        stem = Path(name).name
+        if stem == COMMON:
+            common = decode(Common, text, name, problems) or common
+            _check_common(common, problems)
+        elif stem == SOURCES:
+            sources = decode(Sources, text, name, problems) or sources
+        elif stem.startswith("_"):
+            problems.note(Mark(name), "file", f"a file that starts with _ is {COMMON} or {SOURCES}")
+        else:
+            draft = decode(Op, text, name, problems)
+            if draft is not None and len(problems) == before:
+                drafts.append(draft)
+    ops = []
+    for draft in drafts:
+        found = Problems()
+        op = _complete(draft, common, found)
+        if not found:
+            check_op(op, sources.pages, found)
+        problems.extend(found)
+        ops.append(op)
+    if not problems:
+        check_library(ops, problems)
+    if problems:
+        raise SpecInvalid(problems)
+    return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages, common)
+
+
+def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
+    """The root of one YAML text, or None and the problems that say why not."""
+    try:
+        root = _composed(text, name)
+    except SpecInvalid as invalid:
+        problems.extend(invalid.problems)
+        return None
+    except yaml.MarkedYAMLError as error:
+        where = error.problem_mark or error.context_mark
+        mark = Mark(name, where.line + 1, where.column + 1) if where else Mark(name)
+        problems.note(mark, "yaml", f"not YAML: {error.problem or error.context}")
+        return None
+    except ReaderError as error:
+        mark = Mark(name, *_position(text[: error.position]))
+        problems.note(mark, "yaml", f"the character U+{ord(text[error.position]):04X} may not stand in YAML")
+        return None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problems.note(Mark(name), "yaml", f"not YAML: {str(error).splitlines()[0][:200]}")
+        return None
+    if root is None:
+        problems.note(Mark(name), "yaml", "the file is empty")
+        return None
+    result: N = schema.Struct(cls).decode(root, name, problems)
+    return result
+
+
+def _composed(text: str, name: str) -> yaml.Node | None:
+    """The nodes of a text, by libyaml where PyYAML has it. What that refuses is told in PyYAML's own words."""
+    try:
+        loader = yaml.CSafeLoader
+        _refuse_hostile(text, name, loader)
+        return yaml.compose(text, Loader=loader)
+    except (AttributeError, yaml.YAMLError):
+        _refuse_hostile(text, name, yaml.SafeLoader)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _refuse_hostile(text: str, name: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=loader)):
+        start = event.start_mark
+        mark = Mark(name, start.line + 1, start.column + 1) if start else Mark(name)
+
+        def refuse(rule: str, message: str, mark: Mark = mark) -> SpecInvalid:
+            return SpecInvalid([Problem(mark, rule, message)])
+
+        if count > MAX_EVENTS:
+            raise refuse("yaml-size", f"a spec file has at most {MAX_EVENTS} nodes")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            message = "anchors and aliases are not part of the spec language; name shared things in _common.yaml"
+            raise refuse("yaml-anchor", message)
+        if getattr(event, "tag", None) is not None:
+            raise refuse("yaml-tag", "tags are not part of the spec language")
+        if isinstance(event, yaml.DocumentStartEvent) and depth < 0:
+            raise refuse("yaml-documents", "a spec file holds one document")
+        if isinstance(event, yaml.DocumentEndEvent):
+            depth = -MAX_DEPTH
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise refuse("yaml-depth", f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _check_common(common: Common, problems: Problems) -> None:
+    """Shared entries are found by name, so each has one of its own and takes nothing from another."""
+    lists: tuple[tuple[str, Iterable[Node]], ...] = (
+        ("name", (*common.attributes, *common.classes)),
+        ("id", (*common.constraints, *common.discrepancies)),
+    )
+    for key, items in lists:
+        seen: set[tuple[type, str]] = set()
+        for item in items:
+            name = getattr(item, key)
+            if not name or (type(item), name) in seen:
+                problems.note(item.at, "shared-name", f"a shared entry needs a {key} that no other has")
+            seen.add((type(item), name or ""))
+    shared: tuple[Node, ...]
+    shared = (*common.attributes, *common.classes, *common.constraints, *common.discrepancies, *common.let.values())
+    for item in shared:
+        if getattr(item, "use", None) is not None:
+            problems.note(item.at, "shared-use", f"an entry of {COMMON} stands for itself and has no `use`")
+
+
+def _merge(base: N, over: N) -> N:
+    """`base` with every key that `over` gives; its mark is that of `over` where `over` changes anything."""
+    empty = type(over)()
+    fields = [field.name for field in dataclasses.fields(over) if field.metadata]  # type: ignore[arg-type]
+    given = {name: getattr(over, name) for name in fields if getattr(over, name) != getattr(empty, name)}
+    at = over.at if given.keys() - {"use"} else base.at
+    at = dataclasses.replace(at, keys=(*base.at.keys, *over.at.keys))  # each key where it stands
+    return dataclasses.replace(base, **given, at=at)  # type: ignore[type-var]
+
+
+def _resolve(items: Iterable[N], shared: dict[str, Any], what: str, problems: Problems) -> tuple[N, ...]:
+    return tuple(_resolve_one(item, shared, what, problems) for item in items)
+
+
+def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems) -> N:
+    use = getattr(item, "use", None)
+    if use is None:
+        return item
+    if use not in shared:
+        message = f"there is no shared {what} '{use}' in {COMMON}{suggestion(use, shared)}"
+        problems.note(item.at, f"unknown-{what}", message)
+        return item
+    base: N = shared[use]
+    return _merge(base, item)
+
+
+def _dim(dim: Dim) -> Dim:
+    """A size whose least extent is unsaid is a count, which may be 0, or an extent, which is at least 1."""
+    per_axis = bool(dim.per_axis)
+    return dataclasses.replace(dim, per_axis=per_axis, min=int(per_axis) if dim.min is None else dim.min)
+
+
+def _complete(draft: Op, common: Common, problems: Problems) -> Op:
+    """The operation with everything that it takes from _common.yaml put in."""
+    dims = {role: _dim(_merge(common.dims.get(role, Dim()), dim)) for role, dim in draft.dims.items()}
+    attributes: tuple[Attribute, ...] = _resolve(
+        draft.attributes, {str(a.name): a for a in common.attributes}, "attribute", problems
+    )
+
+    def lets(section: dict[str, Let]) -> dict[str, Let]:
+        return {symbol: _resolve_one(let, common.let, "value", problems) for symbol, let in section.items()}
+
+    return dataclasses.replace(
+        draft,
+        dims=dims,
+        attributes=attributes,
+        layouts={**common.layouts, **draft.layouts},
+        constraints=_resolve(draft.constraints, {str(c.id): c for c in common.constraints}, "constraint", problems),
+        classes=_resolve(draft.classes, {str(c.name): c for c in common.classes}, "class", problems),
+        discrepancies=_resolve(
+            draft.discrepancies, {str(d.id): d for d in common.discrepancies}, "discrepancy", problems
+        ),
+        let=lets(draft.let),
+        padding=lets(draft.padding),
+        shape=lets(draft.shape),
+    )

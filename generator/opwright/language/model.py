@@ -1,0 +1,404 @@
+"""What a spec says, as frozen dataclasses: the words of the spec language, each with its meaning.
+
+The fields are the keys of the YAML files. `load.py` makes these from text and resolves every `use`, so that
+behind it an operation is complete; `structure.py` proves what the types alone cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from .schema import (
+    Assignment,
+    Flag,
+    Formula,
+    Integer,
+    ListOf,
+    Located,
+    MapOf,
+    Node,
+    OneOf,
+    Statement,
+    Struct,
+    Text,
+    Word,
+    key,
+)
+from .source import Mark
+
+SYMBOL = Word(r"[A-Za-z][A-Za-z0-9]*", "a symbol (letters and digits)", identifier=True)
+IDENTIFIER = Word(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", "a lower-case identifier", identifier=True)
+OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifier=True)
+SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
+AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
+VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
+FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
+
+DTYPES = ("f32", "bf16", "f16", "s32")
+ACCUMULATORS = ("f32", "f64")
+SPATIAL_AXES = ("d", "h", "w")
+
+
+def _mark() -> Mark:
+    return field(default_factory=Mark, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Dim(Node):
+    """A size that tensors share, named by its role."""
+
+    shorthand = "symbol"
+    symbol: str = key(SYMBOL, "the letter that stands for it in expressions", default="")
+    per_axis: bool | None = key(Flag(), "one value per spatial axis")
+    min: int | None = key(Integer(0), "the least legal extent")
+    typical: int | None = key(Integer(1, 2**20), "an everyday extent; decides which loop is worth being innermost")
+    summary: str | None = key(Text(), "what it counts")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class AllowedValue(Node):
+    """A word that a string attribute takes."""
+
+    shorthand = "value"
+    value: str = key(VALUE, "the word", required=True, default="")
+    aliases: tuple[str, ...] = key(ListOf(VALUE), "other spellings that mean the same", default=())
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class RefusedValue(Node):
+    """A word that callers may expect to work, and why it does not."""
+
+    value: str = key(VALUE, "the word", required=True, default="")
+    discrepancy: str = key(SLUG, "the discrepancy that explains it", required=True, default="")
+    say: str = key(Text(), "what to use instead, and why", required=True, default="")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Attribute(Node):
+    """A parameter of an operation that is no tensor."""
+
+    shorthand = "use"
+    use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
+    name: str | None = key(IDENTIFIER, "its name in calls")
+    symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
+    type: str | None = key(OneOf(("s64", "s64[]", "string", "f32")), "its type")
+    required: bool | None = key(Flag(), "whether every call must give it")
+    default: str | None = key(Text(), "the value of a call that does not give it; one number fills a list")
+    min: int | None = key(Integer(), "the least legal value of each entry")
+    max: int | None = key(Integer(), "the greatest legal value of each entry")
+    length: str | None = key(OneOf(("spatial", "any")), "how many entries a list has")
+    surplus: int | None = key(Integer(), "entries beyond the length are accepted when they all equal this")
+    neutral: int | None = key(Integer(), "the value on spatial axes that a call does not have")
+    values: tuple[AllowedValue, ...] | None = key(ListOf(Struct(AllowedValue)), "the words a string may be")
+    refuse: tuple[RefusedValue, ...] | None = key(ListOf(Struct(RefusedValue)), "words that are refused with a reason")
+    shape_of: str | None = key(IDENTIFIER, "the output whose shape this list states")
+    summary: str | None = key(Text(), "what it means")
+    source: str | None = key(SLUG, "the page that says so, an entry of _sources.yaml")
+    reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Arrangement(Node):
+    """One way in which the axes of a tensor may be split over groups."""
+
+    dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "the extent of each axis", required=True, default={})
+    index: dict[str, Located] = key(
+        MapOf(AXIS, Formula()), "the index on each axis, in the tensor's view letters", required=True, default={}
+    )
+    summary: str | None = key(Text(), "who writes it so")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Tensor(Node):
+    """An input or an output."""
+
+    name: str = key(IDENTIFIER, "its name in calls", required=True, default="")
+    parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, where that must differ")
+    optional: bool = key(Flag(), "whether a call may leave it out; it then reads as zero", default=False)
+    layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
+    dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
+    view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters by which semantics read it", default=())
+    arrangements: dict[str, Arrangement] = key(MapOf(IDENTIFIER, Struct(Arrangement)), "ways to split it", default={})
+    shape_of: str | None = key(IDENTIFIER, "the output whose shape this vector of integers states")
+    summary: str | None = key(Text(), "what it holds")
+    source: str | None = key(SLUG, "the page that says so")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Let(Node):
+    """A named value: one expression, or one per word of a string attribute."""
+
+    shorthand = "value"
+    use: str | None = key(IDENTIFIER, "a shared value of _common.yaml")
+    value: Located | None = key(Formula(), "the expression")
+    by: str | None = key(IDENTIFIER, "the string attribute that chooses")
+    cases: dict[str, Located] = key(MapOf(VALUE, Formula()), "the expression for each of its words", default={})
+    neutral: int | None = key(Integer(), "the value on spatial axes that a call does not have")
+    summary: str | None = key(Text(), "what it is")
+    source: str | None = key(SLUG, "the page that says so")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Constraint(Node):
+    """A condition that every legal call fulfils."""
+
+    shorthand = "use"
+    use: str | None = key(SLUG, "a shared constraint of _common.yaml")
+    id: str | None = key(SLUG, "the rule's name in errors")
+    expr: Located | None = key(Formula(), "the condition")
+    say: str | None = key(Text(), "the condition as a sentence")
+    argument: str | None = key(IDENTIFIER, "the argument that a caller would change")
+    nearest: Located | None = key(Formula(), "the nearest legal value of that argument")
+    source: str | None = key(SLUG, "the page that says so")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class GroupClass(Node):
+    """A family of calls that gets kernels of its own, because some sizes are then known."""
+
+    shorthand = "use"
+    use: str | None = key(IDENTIFIER, "a shared class of _common.yaml")
+    name: str | None = key(IDENTIFIER, "its part of the kernels' names")
+    when: Located | None = key(Formula(), "the calls that belong to it; absent: all that are left")
+    let: dict[str, Located] = key(MapOf(SYMBOL, Formula()), "what the sizes become", default={})
+    summary: str | None = key(Text(), "what it is")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Semantics(Node):
+    """What the operation computes: an assignment over all values of the range letters."""
+
+    ranges: dict[str, Located] = key(
+        MapOf(SYMBOL, Formula()),
+        "each range letter and its extent, in the order of accumulation",
+        required=True,
+        default={},
+    )
+    init: str = key(Text(), "the value of a cell that no assignment reaches: a number or -inf", default="0")
+    where: tuple[Located, ...] = key(
+        ListOf(Formula()), "only index tuples that fulfil all of these take part", default=()
+    )
+    reduce: Assignment | None = key(Statement(), "out[...] += value, or out[...] max= value", required=True)
+    finish: Located | None = key(
+        Formula(), "the stored value, from the accumulated cell; `count` is the number of its terms"
+    )
+    at: Mark = _mark()
+
+    @property
+    def assignment(self) -> Assignment:
+        """`reduce`, which the loader has made sure of."""
+        assert self.reduce is not None
+        return self.reduce
+
+
+@dataclass(frozen=True)
+class NormalForm(Node):
+    """The operation as a solve of the one relation between a big tensor, a small one and weights."""
+
+    solve: str = key(OneOf(("x", "y", "w")), "what is computed: x big, y small, w weights", required=True, default="")
+    big: str = key(IDENTIFIER, "the tensor that the strides walk over", required=True, default="")
+    small: str = key(IDENTIFIER, "the other data tensor", required=True, default="")
+    weights: Located | None = key(
+        Formula(), "the weights as name[group, small channel, big channel, tap]", required=True
+    )
+    bias: str | None = key(IDENTIFIER, "the tensor added per output channel")
+    groups: str = key(SYMBOL, "the number of groups", default="G")
+    stride: str = key(SYMBOL, "the stride", default="S")
+    dilation: str = key(SYMBOL, "the dilation", default="D")
+    pad: str = key(SYMBOL, "the padding in front", default="PB")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Relation(Node):
+    """A fact that ties this operation to another one; tests hold it against both."""
+
+    equals: str | None = key(OP_NAME, "an operation that computes the same")
+    adjoint: str | None = key(OP_NAME, "the operation that is the adjoint in one input")
+    in_: str | None = key(IDENTIFIER, "adjoint: the input in which this one is linear")
+    gradient: str | None = key(OP_NAME, "the operation that computes the gradient")
+    of: str | None = key(IDENTIFIER, "gradient: the input it is taken in")
+    with_: dict[str, str] = key(MapOf(IDENTIFIER, IDENTIFIER), "the other's tensors, each with ours", default={})
+    formats: dict[str, str] = key(MapOf(VALUE, VALUE), "our layout words, each with the other's", default={})
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Discrepancy(Node):
+    """A disagreement between the sources, and who wins."""
+
+    shorthand = "use"
+    use: str | None = key(SLUG, "a shared discrepancy of _common.yaml")
+    id: str | None = key(SLUG, "its name")
+    page: str | None = key(Text(), "what the pages say")
+    library: str | None = key(Text(), "what the library does")
+    ruling: str | None = key(Text(), "what holds here")
+    why: str | None = key(Text(), "why")
+    concerns: tuple[str, ...] = key(
+        ListOf(FIELD), "the fields it rules on, as `opwright audit` names them; * stands for any one part", default=()
+    )
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class RankRange(Node):
+    """How many spatial axes the tensors may have."""
+
+    min: int = key(Integer(0, 3), "the least number", required=True, default=0)
+    max: int = key(Integer(0, 3), "the greatest number", required=True, default=0)
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True, eq=False)  # hashed by identity, so that what follows from it can be remembered
+class Op(Node):
+    """One operation."""
+
+    op: str = key(OP_NAME, "the operation's name", required=True, default="")
+    revision: int = key(Integer(1, 10**6), "counts the changes of its meaning", required=True, default=1)
+    summary: str = key(Text(), "one sentence", required=True, default="")
+    description: str | None = key(Text(), "more, where it helps")
+    deprecated: str | None = key(Text(), "that it will go, and what to use instead; its calls warn")
+    source: tuple[str, ...] = key(ListOf(SLUG), "the pages it was transcribed from", default=())
+    spatial_rank: RankRange = key(Struct(RankRange), "how many spatial axes", default=RankRange())
+    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "role to symbol", required=True, default={})
+    attributes: tuple[Attribute, ...] = key(
+        ListOf(Struct(Attribute)), "the attributes, in the page's order", default=()
+    )
+    layouts: dict[str, dict[str, tuple[str, ...]]] = key(
+        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
+    )
+    inputs: tuple[Tensor, ...] = key(
+        ListOf(Struct(Tensor)), "the inputs, in the page's order", required=True, default=()
+    )
+    outputs: tuple[Tensor, ...] = key(ListOf(Struct(Tensor)), "the outputs", required=True, default=())
+    dtypes: tuple[dict[str, str], ...] = key(
+        ListOf(MapOf(IDENTIFIER, OneOf((*DTYPES, "f64")))), "the supported rows", required=True, default=()
+    )
+    let: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values", default={})
+    padding: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values that make the padding", default={})
+    shape: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "the extents that only the output has", default={})
+    constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "the conditions on a call", default=())
+    classes: tuple[GroupClass, ...] = key(
+        ListOf(Struct(GroupClass)), "families of calls, the first that fits", default=()
+    )
+    semantics: Semantics = key(Struct(Semantics), "what it computes", required=True, default=Semantics())
+    normal_form: NormalForm | None = key(Struct(NormalForm), "the form that fast kernels are made from")
+    relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "ties to other operations", default=())
+    discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
+    at: Mark = _mark()
+
+    API_NAMES: ClassVar[frozenset[str]] = frozenset(
+        {
+            "explain",
+            "infer_shape",
+            "variants",
+            "operations",
+            "build",
+            "build_kernels",
+            "set_num_threads",
+            "get_num_threads",
+            "set_specialize",
+            "get_specialize",
+        }
+    )
+
+    @property
+    def function(self) -> str:
+        """The snake_case name of its Python function and the stem of its C names."""
+        return snake_case(self.op)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Data inputs and outputs; shape inputs are not among them."""
+        return (*self.data_inputs, *self.outputs)
+
+    @property
+    def data_inputs(self) -> tuple[Tensor, ...]:
+        return tuple(tensor for tensor in self.inputs if not tensor.shape_of)
+
+    @property
+    def output(self) -> Tensor:
+        return self.outputs[0]
+
+    def tensor(self, name: str) -> Tensor:
+        return next(tensor for tensor in (*self.inputs, *self.outputs) if tensor.name == name)
+
+    def attribute(self, name: str) -> Attribute:
+        return next(attribute for attribute in self.attributes if attribute.name == name)
+
+    @property
+    def lets(self) -> dict[str, Let]:
+        """Every computed value: let, padding and shape."""
+        return {**self.let, **self.padding, **self.shape}
+
+    @property
+    def layout_attributes(self) -> tuple[str, ...]:
+        """The attributes that order the axes of some tensor, in the order of their use."""
+        return tuple(dict.fromkeys(tensor.layout for tensor in self.tensors if tensor.layout))
+
+    def stated_by(self, output: Tensor) -> tuple[Tensor | Attribute, ...]:
+        """The shape inputs and attributes that state an output's shape; the first one given wins."""
+        givers: tuple[Tensor | Attribute, ...] = (*self.inputs, *self.attributes)
+        return tuple(giver for giver in givers if giver.shape_of == output.name)
+
+
+def snake_case(name: str) -> str:
+    """`ConvTransposeBackwardData` -> `conv_transpose_backward_data`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+@dataclass(frozen=True)
+class Common(Node):
+    """What several operations share: the file _common.yaml."""
+
+    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "roles", default={})
+    attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "attributes", default=())
+    layouts: dict[str, dict[str, tuple[str, ...]]] = key(
+        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
+    )
+    let: dict[str, Let] = key(MapOf(IDENTIFIER, Struct(Let)), "named values", default={})
+    constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "conditions", default=())
+    classes: tuple[GroupClass, ...] = key(ListOf(Struct(GroupClass)), "families of calls", default=())
+    discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Page(Node):
+    """A published page or document that facts were taken from."""
+
+    title: str = key(Text(), "its title", required=True, default="")
+    release: str | None = key(Text(), "the release it belongs to")
+    form: str | None = key(Text(), "the form it was found in, and what that form lost")
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Sources(Node):
+    """The file _sources.yaml."""
+
+    pages: dict[str, Page] = key(MapOf(SLUG, Struct(Page)), "short name to page", required=True, default={})
+    at: Mark = _mark()
+
+
+@dataclass(frozen=True)
+class Library:
+    """A folder of specs: every operation, complete, and what they were completed from."""
+
+    ops: tuple[Op, ...]
+    pages: dict[str, Page]
+    common: Common = Common()
+
+    def op(self, name: str) -> Op:
+        return next(op for op in self.ops if name in (op.op, op.function))

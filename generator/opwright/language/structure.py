@@ -1,0 +1,539 @@
+"""What the types alone cannot say: rules inside one operation, and rules across operations.
+
+In: complete operations. Out: problems, noted in the list that the loader hands in. Behind these rules nothing in the
+generator may fail on a spec: the last stage of `check_op` derives every kernel once. A rule is a generator function
+that yields what breaks it; a stage runs only when the stages before it found nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ..derive import meaning
+from ..derive.call_plan import symbol_of, tensor_ways
+from ..derive.variants import ISAS, layout_choices, row_name
+from ..emit.kernels import C_TYPES, RESERVED_NAMES
+from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
+from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
+from .source import Mark, Problem, suggestion
+
+Rule = Callable[[Op], Iterator[Problem]]
+
+MAX_VARIANTS = 512
+# Names that every generated Python module defines.
+PYTHON_NAMES = frozenset({
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
+    "Operation", "SizeField", "VariantInfo", "warnings", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+})  # fmt: skip
+# What it keeps of each tensor: `src_axes`.
+TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
+# Modules and pages of the generated package beside those of its operations.
+MODULES = frozenset({"api", "arrays", "build", "dlpack", "errors", "isa", "operation", "rules", "threads"})
+# `count` is a word of finish, `accumulate` one of the rows of data types.
+TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
+# The rules that the generated package brings itself; a constraint may not bear their names.
+PACKAGE_RULES = frozenset({
+    "dtypes", "overflow", "index-overflow", "memory", "spatial-rank", "inexact-division", "threads", "out",
+})  # fmt: skip
+ARGUMENT_RULES = ("missing", "kind", "int64", "length", "range", "value", "rank", "shape", "shape-missing")
+# Which types of attribute each key belongs to.
+KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
+    "symbol": ("s64", "s64[]", "f32"),
+    "min": ("s64", "s64[]", "f32"),
+    "max": ("s64", "s64[]", "f32"),
+    "length": ("s64[]",),
+    "surplus": ("s64[]",),
+    "neutral": ("s64[]",),
+    "shape_of": ("s64[]",),
+    "values": ("string",),
+    "refuse": ("string",),
+}
+# What an attribute of one name says alike in every operation, unless it gives a reason.
+SHARED_KEYS = ("symbol", "type", "required", "default", "min", "max", "length", "surplus", "neutral", "values")
+CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
+DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")
+INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
+    """Note every rule that one operation breaks."""
+
+    def sources(op: Op) -> Iterator[Problem]:
+        return _sources(op, pages)
+
+    for stage in (*STAGES[:1], (*STAGES[1], sources), *STAGES[2:]):
+        found = [problem for rule in stage for problem in rule(op)]
+        problems.extend(found)
+        if found:
+            return
+
+
+def check_library(ops: Sequence[Op], problems: Problems) -> None:
+    """Note every rule that the operations break together."""
+    for rule in (_distinct_operations, _same_attributes, _related):
+        problems.extend(rule(ops))
+
+
+def _repeated(items: Iterable[tuple[str, Mark]], rule: str, what: str) -> Iterator[Problem]:
+    seen: dict[str, Mark] = {}
+    for name, at in items:
+        if name in seen:
+            yield Problem(at, rule, f"the {what} '{name}' stands here a second time, after {seen[name]}")
+        seen.setdefault(name, at)
+
+
+def _unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
+    choices = sorted(set(known))
+    if word not in choices:
+        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")
+
+
+def _incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
+    missing = [key for key in keys if getattr(item, key) in (None, "")]
+    if missing:
+        yield Problem(at, rule, f"this {what} does not say {', '.join(missing)}; say it here or in _common.yaml")
+
+
+# Completeness: every entry says what its kind must say.
+
+
+def _complete(op: Op) -> Iterator[Problem]:
+    for attribute in op.attributes:
+        yield from _incomplete(attribute, ("name", "type"), attribute.at, "attribute-incomplete", "attribute")
+    for role, dim in op.dims.items():
+        yield from _incomplete(dim, ("symbol",), dim.at, "dim-incomplete", f"size '{role}'")
+    for constraint in op.constraints:
+        yield from _incomplete(constraint, CONSTRAINT_KEYS, constraint.at, "constraint-incomplete", "constraint")
+    for discrepancy in op.discrepancies:
+        yield from _incomplete(discrepancy, DISCREPANCY_KEYS, discrepancy.at, "discrepancy-incomplete", "discrepancy")
+    for group in op.classes:
+        yield from _incomplete(group, ("name",), group.at, "class-incomplete", "class")
+    for symbol, let in op.lets.items():
+        if (let.value is None) == (let.by is None) or bool(let.by) != bool(let.cases):
+            yield Problem(let.at, "let-form", f"'{symbol}' needs either a value, or `by` with a case per word")
+
+
+def _counted(op: Op) -> Iterator[Problem]:
+    if len(op.outputs) != 1:
+        yield Problem(
+            op.at.key("outputs"), "one-output", f"an operation has exactly one output, this one has {len(op.outputs)}"
+        )
+    if not op.data_inputs:
+        yield Problem(op.at.key("inputs"), "one-input", "an operation reads at least one input")
+    if not op.dtypes:
+        yield Problem(op.at.key("dtypes"), "dtypes-none", "at least one row of data types is needed")
+    if op.spatial_rank.min > op.spatial_rank.max:
+        yield Problem(
+            op.spatial_rank.at, "spatial-rank", "the least number of spatial axes is greater than the greatest"
+        )
+    elif op.spatial_rank.min == 0 < op.spatial_rank.max:
+        message = "calls have at least one spatial axis; an operation that has none leaves spatial_rank out"
+        yield Problem(op.spatial_rank.at, "spatial-rank", f"{message} (did you mean min: 1?)")
+
+
+# Names.
+
+
+def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
+    """Everything that shares one space of names: what it is, its name, where it stands."""
+    attributes = {attribute.name for attribute in op.attributes}
+    for attribute in op.attributes:
+        yield "attribute", attribute.name or "", attribute.at
+        if attribute.symbol and attribute.symbol != attribute.name:
+            yield "symbol", attribute.symbol, attribute.at
+    for dim in op.dims.values():
+        yield "size", dim.symbol, place(dim.symbol, dim.at)
+    for section in (op.let, op.padding):
+        for symbol, let in section.items():
+            yield "value", symbol, place(symbol, let.at)
+    for letter in op.semantics.ranges:
+        yield "range letter", letter, place(letter, op.semantics.at)
+    for tensor in (*op.inputs, *op.outputs):
+        if not (tensor.shape_of and tensor.parameter and tensor.name in attributes):
+            yield "tensor", tensor.name, place(tensor.name, tensor.at)
+        if tensor.parameter and tensor.parameter != tensor.name:
+            yield "parameter", tensor.parameter, place(tensor.parameter, tensor.at)
+
+
+def _names(op: Op) -> Iterator[Problem]:
+    yield from _function_name(op)
+    seen: dict[str, str] = {}
+    shapes = {giver.name for giver in op.stated_by(op.output)}
+    derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
+    for what, name, at in _named(op):
+        if name in TAKEN | derived or name.startswith("opwright"):
+            yield Problem(
+                at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
+            )
+        if name in seen:
+            yield Problem(
+                at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing"
+            )
+        seen.setdefault(name, what)
+    folded: dict[str, str] = {}
+    for symbol, at in _symbols(op):
+        other = folded.setdefault(symbol.lower(), symbol)
+        if other != symbol:
+            yield Problem(
+                at,
+                "name-case",
+                f"'{symbol}' and '{other}' differ in case only; entries of both would be '{symbol.lower()}_'",
+            )
+
+
+def _function_name(op: Op) -> Iterator[Problem]:
+    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN | MODULES or op.function.startswith(
+        "opwright"
+    ):
+        message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
+        yield Problem(place(op.op, op.at), "op-name", message)
+
+
+def _symbols(op: Op) -> Iterator[tuple[str, Mark]]:
+    for attribute in op.attributes:
+        if attribute.type != "string" and not attribute.shape_of:
+            yield symbol_of(attribute), attribute.at
+    for dim in op.dims.values():
+        yield dim.symbol, place(dim.symbol, dim.at)
+    for symbol, let in op.lets.items():
+        yield symbol, place(symbol, let.at)
+
+
+# Attributes.
+
+
+def _attributes(op: Op) -> Iterator[Problem]:
+    for attribute in op.attributes:
+        for key, types in KEYS_OF_TYPES.items():
+            if getattr(attribute, key) is not None and attribute.type not in types:
+                message = (
+                    f"'{key}' is a key of {' and '.join(types)} attributes; '{attribute.name}' is {attribute.type}"
+                )
+                yield Problem(attribute.at, "attribute-key", message)
+        if attribute.min is not None and attribute.max is not None and attribute.min > attribute.max:
+            yield Problem(attribute.at, "attribute-range", f"min {attribute.min} is greater than max {attribute.max}")
+        yield from _default(attribute)
+        yield from _list(attribute)
+        yield from _words(op, attribute)
+
+
+def _default(attribute: Attribute) -> Iterator[Problem]:
+    at, default = place(attribute.default, attribute.at), attribute.default
+    stated = bool(attribute.shape_of)
+    if bool(attribute.required) == (default is not None) and (default is not None or not stated):
+        yield Problem(at, "attribute-default", f"'{attribute.name}' must be required or have a default, and not both")
+    if default is None:
+        return
+    if stated:
+        yield Problem(at, "attribute-default", f"'{attribute.name}' states a shape, which has no default")
+    pattern = {"f32": REAL, "string": re.compile(".+")}.get(attribute.type or "", INTEGER)
+    if not pattern.fullmatch(default):
+        yield Problem(at, "attribute-default", f"the default {default[:40]!r} is no value of type {attribute.type}")
+    elif attribute.type == "string":
+        words = [allowed.value for allowed in attribute.values or ()]
+        yield from _unknown(default, words, at, "attribute-default", f"word of '{attribute.name}'")
+    elif not _within(attribute, float(default) if attribute.type == "f32" else int(default)):
+        yield Problem(at, "attribute-default", f"the default {default} is not within min and max")
+
+
+def _within(attribute: Attribute, value: float) -> bool:
+    least = -math.inf if attribute.min is None else attribute.min
+    most = math.inf if attribute.max is None else attribute.max
+    return math.isfinite(value) and least <= value <= most and -(2**63) <= value < 2**63
+
+
+def _list(attribute: Attribute) -> Iterator[Problem]:
+    if attribute.type != "s64[]":
+        return
+    name, at = attribute.name, attribute.at
+    if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):
+        message = f"'{name}' needs `length: spatial`; `length: any` is for lists that state a shape, with shape_of"
+        yield Problem(at, "attribute-length", message)
+    elif attribute.length == "spatial" and attribute.neutral is None:
+        message = f"'{name}' needs `neutral`: the value on spatial axes that a call does not have"
+        yield Problem(at, "attribute-neutral", message)
+    elif attribute.neutral is not None and not _within(attribute, attribute.neutral):
+        yield Problem(at, "attribute-neutral", f"the neutral value {attribute.neutral} is not within min and max")
+
+
+def _words(op: Op, attribute: Attribute) -> Iterator[Problem]:
+    if attribute.type != "string":
+        return
+    if not attribute.values:
+        yield Problem(attribute.at, "attribute-values", f"'{attribute.name}' needs `values`: the words that it takes")
+    words = [(word, value.at) for value in attribute.values or () for word in (value.value, *value.aliases)]
+    refused = [(refusal.value, refusal.at) for refusal in attribute.refuse or ()]
+    yield from _repeated([*words, *refused], "attribute-values", f"word of '{attribute.name}'")
+    known = [discrepancy.id or "" for discrepancy in op.discrepancies]
+    for refusal in attribute.refuse or ():
+        at = place(refusal.discrepancy, refusal.at)
+        yield from _unknown(refusal.discrepancy, known, at, "refuse-discrepancy", "discrepancy of this operation")
+
+
+# Tensors.
+
+
+def _tensors(op: Op) -> Iterator[Problem]:
+    optional = False
+    for tensor in op.inputs:
+        if optional and not tensor.optional:
+            yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' stands after an optional one")
+        optional = optional or tensor.optional
+        yield from (_shape_input(op, tensor) if tensor.shape_of is not None else _data_tensor(op, tensor))
+    output = op.output
+    if output.optional or output.shape_of or output.parameter:
+        yield Problem(
+            output.at, "output-key", "an output is not optional, states no shape and has no parameter of its own"
+        )
+    yield from _data_tensor(op, output)
+    for attribute in op.attributes:
+        if attribute.shape_of:
+            at = place(attribute.shape_of, attribute.at)
+            yield from _unknown(attribute.shape_of, [output.name], at, "shape-of", "output")
+    yield from _statements(op)
+
+
+def _shape_input(op: Op, tensor: Tensor) -> Iterator[Problem]:
+    yield from _unknown(
+        tensor.shape_of or "", [op.output.name], place(tensor.shape_of, tensor.at), "shape-of", "output"
+    )
+    if tensor.layout or tensor.dims or tensor.view or tensor.arrangements:
+        yield Problem(
+            tensor.at, "shape-input", f"'{tensor.name}' is a vector that states a shape; it has no axes of its own"
+        )
+    if tensor.name in [attribute.name for attribute in op.attributes] and not tensor.parameter:
+        yield Problem(
+            tensor.at, "shape-input", f"an attribute is called '{tensor.name}' too; give this input a `parameter` name"
+        )
+
+
+def _statements(op: Op) -> Iterator[Problem]:
+    givers = op.stated_by(op.output)
+    if not givers:
+        if op.output.arrangements:
+            yield Problem(
+                op.output.at,
+                "output-stated",
+                "an output with arrangements needs a list or an input that states its shape",
+            )
+        return
+    kinds = Counter(type(giver) for giver in givers)
+    if max(kinds.values()) > 1:
+        yield Problem(givers[-1].at, "shape-giver", "one input and one attribute at most may state a shape")
+    only = givers[0]
+    if len(givers) == 1 and (only.optional if isinstance(only, Tensor) else not only.required):
+        message = f"nothing but '{only.name}' states the shape of '{op.output.name}', so that every call must give it"
+        yield Problem(only.at, "shape-giver", message)
+
+
+def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
+    if bool(tensor.dims) == bool(tensor.arrangements):
+        yield Problem(
+            tensor.at, "tensor-axes", f"'{tensor.name}' needs either dims or arrangements, and at least one axis"
+        )
+        return
+    if bool(tensor.view) != bool(tensor.arrangements):
+        yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': a view goes with arrangements, and they with a view")
+    if tensor.parameter:
+        yield Problem(tensor.at, "tensor-parameter", "only inputs that state a shape have a `parameter`")
+    ways = list(tensor_ways(tensor).values())
+    for name, arrangement in tensor.arrangements.items():
+        if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
+            message = (
+                f"arrangement '{name}' must give dims and index for the same axes as the first: {', '.join(ways[0])}"
+            )
+            yield Problem(arrangement.at, "arrangement-axes", message)
+    folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
+    yield from _repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")
+    if tensor.layout is not None:
+        yield from _layout(op, tensor, sorted(ways[0]))
+
+
+def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:
+    at = place(tensor.layout, tensor.at)
+    words = {a.name or "": [v.value for v in a.values or ()] for a in op.attributes if a.type == "string"}
+    if tensor.layout not in words:
+        yield from _unknown(tensor.layout or "", words, at, "layout-attribute", "string attribute")
+        return
+    rows = op.layouts.get(tensor.layout, {})
+    for word in words[tensor.layout]:
+        if word not in rows:
+            yield Problem(
+                at,
+                "layout-row",
+                f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}",
+            )
+        elif sorted(rows[word]) != axes:
+            found, wanted = ", ".join(rows[word]), ", ".join(axes)
+            yield Problem(at, "layout-axes", f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}")
+
+
+def _dtypes(op: Op) -> Iterator[Problem]:
+    legal = {tensor.name: tuple(C_TYPES) for tensor in op.tensors}
+    legal |= {tensor.name: ("s32",) for tensor in op.inputs if tensor.shape_of}
+    legal["accumulate"] = ACCUMULATORS
+    rows: list[tuple[str, Mark]] = []
+    for row in op.dtypes:
+        at = place(next(iter(row), None), op.at.key("dtypes"))
+        for name, dtype in row.items():
+            yield from _unknown(name, legal, place(name, at), "dtype-key", "tensor")
+            if name in legal and dtype not in legal[name]:
+                yield Problem(
+                    place(dtype, at), "dtype-value", f"'{name}' may be {' or '.join(legal[name])}, not {dtype}"
+                )
+        missing = legal.keys() - row.keys()
+        if missing:
+            yield Problem(at, "dtype-missing", f"this row does not say {', '.join(sorted(missing))}")
+        else:
+            rows.append((row_name(op, row), at))
+    yield from _repeated(rows, "dtype-row", "row of data types")
+
+
+# Constraints, classes, relations, discrepancies, sources.
+
+
+def _constraints(op: Op) -> Iterator[Problem]:
+    arguments = {str(a.name) for a in op.attributes} | {
+        tensor.parameter or tensor.name for tensor in (*op.inputs, *op.outputs)
+    }
+    taken = {f"{argument}-{suffix}" for argument in arguments for suffix in ARGUMENT_RULES}
+    taken |= {f"{role.replace('_', '-')}-extent" for role in op.dims} | PACKAGE_RULES
+    for constraint in op.constraints:
+        name = constraint.id or ""
+        if name in taken or name.startswith("out-"):
+            yield Problem(place(name, constraint.at), "constraint-id", f"'{name}' is a rule of the package itself")
+        at = place(constraint.argument, constraint.at)
+        yield from _unknown(constraint.argument or "", arguments, at, "constraint-argument", "attribute or tensor")
+    yield from _repeated([(c.id or "", c.at) for c in op.constraints], "constraint-id", "constraint")
+    yield from _repeated([(d.id or "", d.at) for d in op.discrepancies], "discrepancy-id", "discrepancy")
+
+
+def _classes(op: Op) -> Iterator[Problem]:
+    yield from _repeated([(group.name or "", group.at) for group in op.classes], "class-name", "class")
+    for group in op.classes:
+        last = group is op.classes[-1]
+        if last and group.when is not None:
+            yield Problem(group.at, "class-when", "the last class takes all calls that are left; it has no `when`")
+        if not last and group.when is None:
+            yield Problem(
+                group.at, "class-when", f"class '{group.name}' needs `when`; only the last one takes what is left"
+            )
+
+
+def kind_of_relation(relation: Relation) -> tuple[str, str]:
+    """`equals`, `adjoint` or `gradient`, and the operation it names; ('', '') where that is not one."""
+    given = [(kind, getattr(relation, kind)) for kind in ("equals", "adjoint", "gradient") if getattr(relation, kind)]
+    return given[0] if len(given) == 1 else ("", "")
+
+
+def _relations(op: Op) -> Iterator[Problem]:
+    tensors = [tensor.name for tensor in (*op.inputs, *op.outputs)]
+    inputs = [tensor.name for tensor in op.data_inputs]
+    words = [v.value for name in op.layout_attributes for v in op.attribute(name).values or ()]
+    for relation in op.relations:
+        kind, _ = kind_of_relation(relation)
+        if not kind:
+            yield Problem(relation.at, "relation-kind", "a relation is exactly one of equals, adjoint and gradient")
+        for key, owner, value in (("in", "adjoint", relation.in_), ("of", "gradient", relation.of)):
+            if kind and (value is not None) != (kind == owner):
+                yield Problem(relation.at, "relation-key", f"'{key}' goes with {owner}, and {owner} with '{key}'")
+            if value is not None:
+                yield from _unknown(value, inputs, place(value, relation.at), "relation-tensor", "input")
+        for ours in relation.with_.values():
+            yield from _unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")
+        for word in relation.formats:
+            yield from _unknown(
+                word, words, place(word, relation.at), "relation-format", "layout word of this operation"
+            )
+
+
+def _sources(op: Op, pages: Mapping[str, Page]) -> Iterator[Problem]:
+    if not pages:
+        return
+    cited = [(source, op.at) for source in op.source]
+    items: tuple[Attribute | Tensor | Let | Constraint, ...]
+    items = (*op.attributes, *op.inputs, *op.outputs, *op.lets.values(), *op.constraints)
+    cited += [(item.source, item.at) for item in items if item.source]
+    for source, at in cited:
+        yield from _unknown(source, pages, place(source, at), "source-page", "page in _sources.yaml")
+
+
+def _variant_count(op: Op) -> Iterator[Problem]:
+    sizes = [len(op.attribute(name).values or ()) for name in op.layout_attributes]
+    count = len(op.dtypes) * math.prod(sizes) * max(len(op.classes), 1) * len(ISAS)
+    if count > MAX_VARIANTS:
+        message = f"dtype rows, layouts and classes make {count} kernels; an operation has at most {MAX_VARIANTS}"
+        yield Problem(place(op.op, op.at), "variants", message)
+
+
+STAGES: tuple[tuple[Rule, ...], ...] = (
+    (_complete, _counted),
+    (_names, _attributes, _tensors, _dtypes, _constraints, _classes),
+    (_variant_count, _relations, meaning.symbols),
+    (meaning.expressions,),
+    (meaning.semantics, meaning.normal_form),
+    (meaning.steps,),
+    (meaning.kernels,),
+)
+
+
+# Rules across operations.
+
+
+def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
+    yield from _repeated([(op.function, place(op.op, op.at)) for op in ops], "op-name", "function")
+    files = [(f"{op.function}_{row_name(op, row)}.c", place(op.op, op.at)) for op in ops for row in op.dtypes]
+    yield from _repeated(dict.fromkeys(files), "kernel-name", "file")
+    names = (
+        (
+            "_".join((op.function, row_name(op, row), *(word.lower() for word in layouts.values()), group)),
+            place(op.op, op.at),
+        )
+        for op in {op.function: op for op in ops}.values()
+        for row in op.dtypes
+        for layouts in layout_choices(op)
+        for group in [str(group.name) for group in op.classes] or [""]
+    )
+    yield from _repeated(names, "kernel-name", "name of a kernel")
+
+
+def _same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
+    first: dict[str, Attribute] = {}
+    for attribute in (attribute for op in ops for attribute in op.attributes if not attribute.reason):
+        other = first.setdefault(attribute.name or "", attribute)
+        for key in SHARED_KEYS:
+            if getattr(attribute, key) != getattr(other, key):
+                message = f"'{key}' of '{attribute.name}' differs from {other.at}; make them alike or give a `reason`"
+                yield Problem(attribute.at, "attribute-differs", message)
+
+
+def _related(ops: Sequence[Op]) -> Iterator[Problem]:
+    by_name = {op.op: op for op in ops}
+    for op in ops:
+        for relation in op.relations:
+            kind, name = kind_of_relation(relation)
+            if name not in by_name:
+                yield from _unknown(name, by_name, place(name, relation.at), "relation-operation", "operation")
+                continue
+            other = by_name[name]
+            tensors = [tensor.name for tensor in (*other.inputs, *other.outputs)]
+            for theirs in relation.with_:
+                yield from _unknown(theirs, tensors, place(theirs, relation.at), "relation-tensor", f"tensor of {name}")
+            missing = [t.name for t in other.tensors if not t.optional and t.name not in relation.with_]
+            if missing:
+                yield Problem(
+                    relation.at, "relation-with", f"`with` does not say what {', '.join(missing)} of {name} is here"
+                )
+            words = [v.value for attribute in other.layout_attributes for v in other.attribute(attribute).values or ()]
+            for word in relation.formats.values():
+                yield from _unknown(word, words, place(word, relation.at), "relation-format", f"layout word of {name}")
+            if kind == "equals" and op.op not in [back.equals for back in other.relations]:
+                yield Problem(
+                    relation.at,
+                    "relation-mutual",
+                    f"{op.op} equals {name}, but {name} does not say that it equals {op.op}",
+                )

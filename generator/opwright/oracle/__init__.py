@@ -1,0 +1,1 @@
+"""Independent witnesses: the spec run directly, calls sampled from it, results compared, claims proven."""

@@ -1,0 +1,199 @@
+"""The spec run directly, by brute force: the first oracle.
+
+In: an operation, NumPy arrays and attribute values. Out: the output, every index tuple of the semantics visited, summed
+in float64 and rounded once. Nothing here knows an operation; validate.py says whether a call is legal.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..derive.bounds import formals, index_of
+from ..derive.call_plan import tensor_ways
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Inexact, Name, Number, Read, Unary
+from ..language.model import Op, Tensor
+from .validate import NUMPY, Array, Judgement, derived, each, judge, shape_of
+
+__all__ = ["NUMPY", "Judgement", "compute", "judge"]
+
+# Index tuples that are visited at once; some thirty arrays of this length live at a time.
+CHUNK = 1 << 17
+
+
+def _exact(a: Any, b: Any) -> Any:
+    quotient, rest = np.divmod(a, b)
+    if np.any(rest):
+        raise Inexact("a division in the semantics leaves a remainder")
+    return quotient
+
+
+_INTEGER: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": _exact, "%": lambda a, b: np.mod(a, np.abs(b)),
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "neg": np.negative,
+    "min": np.minimum, "max": np.maximum, "prod": np.multiply, "any": np.logical_or, "all": np.logical_and,
+    "floor": np.floor_divide, "ceil": lambda a, b: -np.floor_divide(np.negative(a), b),
+}  # fmt: skip
+_REAL: dict[str, Callable[..., Any]] = {**_INTEGER, "/": np.divide}
+_REDUCE: dict[str, Any] = {"sum": np.add, "max": np.maximum}
+
+
+def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
+    if isinstance(node, Call):
+        return node.function, expr.children(node.arguments[0]) if node.function in ("floor", "ceil") else node.arguments
+    assert isinstance(node, (Unary, Binary))
+    return "neg" if isinstance(node, Unary) and node.op == "-" else node.op, expr.children(node)
+
+
+def _apply(operation: Callable[..., Any], values: Sequence[Any]) -> Any:
+    return operation(*values) if len(values) == 1 else functools.reduce(operation, values)
+
+
+def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
+    """The value of an integer or truth expression on one spatial axis, over arrays of letters."""
+    if isinstance(tree, Number):
+        return tree.value
+    if isinstance(tree, Name):
+        value = symbols[tree.id]
+        return value[axis] if isinstance(value, tuple) else value
+    op, operands = _operator(tree)
+    if op in expr.REDUCTIONS:
+        rank = next(len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple))
+        return functools.reduce(_INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)])
+    return _apply(_INTEGER[op], [integers(operand, symbols, axis) for operand in operands])
+
+
+def reals(tree: Expr, symbols: Mapping[str, Any], read: Callable[[Read], Any]) -> Any:
+    """The value of a value expression, all of it in float64."""
+    if isinstance(tree, Read):
+        return read(tree)
+    if isinstance(tree, (Number, Name)) or (isinstance(tree, Call) and tree.function == "prod"):
+        return np.asarray(integers(tree, symbols), np.float64)
+    op, operands = _operator(tree)
+    return _apply(_REAL[op], [reals(operand, symbols, read) for operand in operands])
+
+
+def rounded(values: npt.NDArray[np.float64], dtype: str) -> Array:
+    """float64 in another type, rounded once."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype != "bf16":
+            return values.astype(NUMPY[dtype])
+        # By way of f32 rounded to odd, because the cast to bfloat16 goes through f32 and would round twice.
+        near = values.astype(np.float32)
+        near = np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
+        odd = (near.view(np.uint32) | (near != values)).view(np.float32)
+        return np.asarray(odd.astype(NUMPY[dtype]))
+
+
+def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Array:
+    """The output of a legal call, every index tuple of the semantics visited; ValueError where the call is refused."""
+    judgement = judge(op, inputs, attributes)
+    if not judgement.accepted:
+        raise ValueError(f"{op.op}: {', '.join(judgement.violations)}")
+    with np.errstate(all="ignore"):
+        return _Run(op, inputs, judgement).result()
+
+
+class _Run:
+    def __init__(self, op: Op, inputs: Sequence[Array | None], judgement: Judgement) -> None:
+        self.op, self.judgement = op, judgement
+        self.vectors, _ = derived(op)
+        self.rank = next((len(value) for value in judgement.values.values() if isinstance(value, tuple)), 0)
+        given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
+        self.shapes = {tensor.name: self.shape(tensor) for tensor in op.tensors}
+        self.data: dict[str, npt.NDArray[np.float64]] = {}
+        for tensor in op.data_inputs:
+            array = given.get(tensor.name)
+            whole = np.zeros(self.shapes[tensor.name]) if array is None else array.astype(np.float64)
+            self.data[tensor.name] = whole.ravel()
+        size = math.prod(self.shapes[op.output.name])
+        self.cells = np.full(size, float(op.semantics.init))
+        self.count = np.zeros(size, np.int64)
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        judged = self.judgement
+        return shape_of(self.op, tensor, judged.arrangements, judged.layouts, judged.values)
+
+    def result(self) -> Array:
+        semantics, row = self.op.semantics, self.judgement.row
+        assert row is not None
+        for letters in self.walk({letter: extent.tree for letter, extent in semantics.ranges.items()}):
+            self.reduce(letters)
+        if semantics.finish is not None:
+            own = next(read for read in expr.reads(semantics.finish.tree) if read.tensor == self.op.output.name)
+            finished = [self.finish(letters, own) for letters in self.walk(formals(self.op, own))]
+            cells = np.empty_like(self.cells)
+            for position, values in finished:
+                cells[position] = values
+            self.cells = cells
+        return rounded(self.cells, row[self.op.output.name]).reshape(self.shapes[self.op.output.name])
+
+    def walk(self, ranges: Mapping[str, Expr]) -> Iterator[dict[str, Any]]:
+        """Every combination of the letters, a chunk at a time, with the symbols of the call."""
+        symbols: dict[str, Any] = dict(self.judgement.values)
+        extents = {letter: expr.evaluate(extent, symbols) for letter, extent in ranges.items()}
+        shape = [entry for extent in extents.values() for entry in each(extent)]
+        for start in range(0, math.prod(shape), CHUNK):
+            flat = np.arange(start, min(start + CHUNK, math.prod(shape)))
+            columns = iter(np.unravel_index(flat, shape) if shape else ())
+            chunk = dict(symbols)
+            for letter, extent in extents.items():
+                chunk[letter] = tuple(next(columns) for _ in extent) if isinstance(extent, tuple) else next(columns)
+            yield {**chunk, "": np.zeros(len(flat), np.int64)}
+
+    def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Where in memory an element stands, and whether it exists."""
+        tensor = self.op.tensor(read.tensor)
+        way = self.judgement.arrangements.get(tensor.name, "")
+        dims, index = tensor_ways(tensor)[way], index_of(tensor, read, way)
+        at = letters[""]
+        inside = np.ones(len(at), bool)
+        extents = iter(self.shapes[tensor.name])
+        for axis in self.op.layouts[tensor.layout][self.judgement.layouts[tensor.layout]] if tensor.layout else dims:
+            for number in range(self.rank) if expr.names(dims[axis].tree) & self.vectors else (0,):
+                here, extent = integers(index[axis], letters, number), next(extents)
+                inside = inside & (here >= 0) & (here < extent)
+                at = at * extent + here
+        return at, inside
+
+    def reduce(self, letters: dict[str, Any]) -> None:
+        """Accumulate the terms of a chunk that exist."""
+        assignment = self.op.semantics.assignment
+        at, taken = self.position(assignment.target, letters)
+        places = {}
+        for read in dict.fromkeys(expr.reads(assignment.value)):
+            places[read], inside = self.position(read, letters)
+            taken = taken & inside
+        for guard in self.op.semantics.where:
+            for axis in range(max(self.rank, 1)):
+                taken = taken & integers(guard.tree, letters, axis)
+        kept = {name: _kept(value, taken) for name, value in letters.items()}
+        value = reals(assignment.value, kept, lambda read: self.data[read.tensor][places[read][taken]])
+        _REDUCE[assignment.op].at(self.cells, at[taken], value)
+        np.add.at(self.count, at[taken], 1)
+
+    def finish(self, letters: dict[str, Any], own: Read) -> tuple[Array, Any]:
+        """The stored values of a chunk of cells, and where they stand."""
+        formula = self.op.semantics.finish
+        assert formula is not None
+        at, _ = self.position(own, letters)
+        data = {**self.data, self.op.output.name: self.cells}
+
+        def element(read: Read) -> Any:
+            place, inside = self.position(read, letters)
+            return np.where(inside, data[read.tensor][np.where(inside, place, 0)], 0)
+
+        return at, reals(formula.tree, {**letters, "count": self.count[at]}, element)
+
+
+def _kept(value: Any, taken: Array) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_kept(entry, taken) for entry in value)
+    return value[taken] if isinstance(value, np.ndarray) else value

@@ -1,0 +1,195 @@
+"""Small legal calls of an operation, drawn from its declarations alone: the same ones at every run.
+
+In: an operation. Out: settings, and the arguments that a setting stands for. Whoever wants calls that are nearly legal
+changes a setting and asks for its arguments again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
+from ..language.expr import Inexact
+from ..language.model import Attribute, Op
+from .validate import NUMPY, Array, Fact, Facts, Judgement, each, judge, shape_of
+
+SEED = 20240229
+COLUMNS = 10  # legal settings of one spatial axis that calls are combined from
+CALLS = 18  # calls of an operation, a third for each number of axes
+TRIES = 600  # draws before a spec is given up
+MOST = 3000  # the product of all sizes of a call, and the cells of its output: what keeps a call below a millisecond
+
+Column = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the arguments of a call follow from.
+
+    `sizes` are the symbols of dimensions, a tuple for those with one value per spatial axis; `values` the attributes
+    that the call states, `given` the optional tensors that it gives, `ways` the arrangement of each tensor, `row` the
+    types. A shape that the call states follows from `sizes`.
+    """
+
+    sizes: Mapping[str, Fact]
+    values: Mapping[str, Any]
+    given: frozenset[str]
+    ways: Mapping[str, str]
+    row: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """By name: type and shape of each tensor, the vectors that state a shape, and the attributes."""
+
+    tensors: dict[str, tuple[str, tuple[int, ...]]]
+    vectors: dict[str, list[int]]
+    values: dict[str, Any]
+
+
+def numbers(op: Op) -> list[Attribute]:
+    """The attributes that formulas read."""
+    return [a for a in op.attributes if a.type != "string" and not a.shape_of]
+
+
+def facts(op: Op, setting: Setting) -> Facts:
+    """The symbols that shapes follow from. KeyError where a required attribute is not stated."""
+    rank = next((len(size) for size in setting.sizes.values() if isinstance(size, tuple)), 0)
+    found: Facts = dict(setting.sizes)
+    for attribute in numbers(op):
+        name = attribute.name or ""
+        if attribute.type == "s64[]":
+            value = setting.values[name] if name in setting.values else [int(attribute.default or 0)] * rank
+            found[symbol_of(attribute)] = tuple(value[:rank])
+        elif attribute.type == "s64":
+            found[symbol_of(attribute)] = int(setting.values.get(name, attribute.default or 0))
+    return found
+
+
+def arguments(op: Op, setting: Setting) -> Arguments:
+    """The arguments of a call. Raises Inexact or KeyError where the sizes make no shapes."""
+    known = facts(op, setting)
+    words = {
+        a.name or "": str(setting.values.get(a.name or "", a.default)) for a in op.attributes if a.type == "string"
+    }
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    vectors: dict[str, list[int]] = {}
+    values = dict(setting.values)
+    for tensor in op.tensors:
+        stated = op.stated_by(tensor)
+        if (tensor in op.outputs and not stated) or (tensor.optional and tensor.name not in setting.given):
+            continue
+        shape = shape_of(op, tensor, setting.ways, words, known)
+        if not stated:
+            tensors[tensor.name] = (setting.row[tensor.name], shape)
+        elif isinstance(giver := stated[-1], Attribute):
+            values.setdefault(giver.name or "", list(shape))
+        else:
+            vectors[giver.name] = list(shape)
+    return Arguments(tensors, vectors, values)
+
+
+def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Judgement]]:
+    """Legal calls with small integers over every number of axes: setting, inputs, and what the spec makes of them."""
+    draw = _Draw(op)
+    columns = list(draw.columns())
+    ranks = range(op.spatial_rank.min, op.spatial_rank.max + 1)
+    made = 0
+    for _ in range(TRIES if columns or not draw.vectors else 0):
+        rank = ranks[made % len(ranks)]
+        chosen = [columns[draw.rng.integers(len(columns))] for _ in range(rank)]
+        call = draw.call(draw.scalars(), chosen)
+        if call is not None:
+            made += 1
+            yield call
+        if made == CALLS:
+            return
+
+
+class _Draw:
+    """Draws settings; those that the spec's judge refuses, or that are too big, are None."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.rng = np.random.default_rng(SEED)
+        self.numbers = [a for a in numbers(op) if a.type in ("s64", "s64[]")]
+        kinds = symbol_kinds(op)
+        self.vectors = [dim.symbol for dim in op.dims.values() if kinds[dim.symbol].vector]
+        self.sizes = [dim.symbol for dim in op.dims.values() if not kinds[dim.symbol].vector]
+
+    def small(self, attribute: Attribute) -> int:
+        """A value near the least legal one; often the default, where there is one."""
+        if attribute.default is not None and self.rng.random() < 0.3:
+            return int(attribute.default)
+        return (attribute.min or 0) + int(self.rng.integers(3))
+
+    def scalars(self) -> Column:
+        """Values that are no vectors; sizes are multiples of every number, so that they divide by groups."""
+        found = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64"}
+        unit = max(1, math.prod(found.values()))
+        return found | {symbol: unit * int(self.rng.integers(1, 3)) for symbol in self.sizes}
+
+    def columns(self) -> Iterator[Column]:
+        """Values for one spatial axis with which a call is legal, whose axes are as few as can be and all alike."""
+        axes = max(1, self.op.spatial_rank.min)
+        ones = dict.fromkeys([*self.sizes, *(symbol_of(a) for a in self.numbers if a.type == "s64")], 1)
+        made = 0
+        for _ in range(TRIES if self.vectors else 0):
+            column = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64[]"}
+            column |= {symbol: int(self.rng.integers(1, 5)) for symbol in self.vectors}
+            if self.call(ones, [column] * axes) is not None:
+                made += 1
+                yield column
+            if made == COLUMNS:
+                return
+
+    def call(self, scalars: Column, columns: Sequence[Column]) -> tuple[Setting, list[Array | None], Judgement] | None:
+        op, rng = self.op, self.rng
+        lists = (*self.vectors, *(symbol_of(a) for a in self.numbers if a.type == "s64[]"))
+        vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in lists}
+        symbols: Facts = {**scalars, **vectors}
+        values: dict[str, Any] = {}
+        for name in op.layout_attributes:
+            allowed = op.attribute(name).values or ()
+            values[name] = allowed[rng.integers(len(allowed))].value
+        values |= {a.name or "": symbols[symbol_of(a)] for a in self.numbers}
+        values |= {a.name or "": float(rng.integers(1, 4)) for a in numbers(op) if a.type == "f32"}
+        setting = Setting(
+            sizes={size: symbols[size] for size in (*self.sizes, *self.vectors)},
+            values=values,
+            given=frozenset(tensor.name for tensor in op.tensors if tensor.optional and rng.random() < 0.5),
+            ways={t.name: _one(rng, list(tensor_ways(t))) for t in op.tensors},
+            row=op.dtypes[0],
+        )
+        if too_big(setting):
+            return None
+        try:
+            made = arguments(op, setting)
+        except Inexact:
+            return None
+        inputs = [self.array(made, tensor.name) for tensor in op.inputs]
+        judgement = judge(op, inputs, made.values)
+        cells = math.prod(judgement.shape or ())
+        return (setting, inputs, judgement) if judgement.accepted and cells <= MOST else None
+
+    def array(self, made: Arguments, name: str) -> Array | None:
+        if name in made.vectors:
+            return np.array(made.vectors[name], NUMPY[self.op.dtypes[0][name]])
+        if name not in made.tensors:
+            return None
+        dtype, shape = made.tensors[name]
+        return self.rng.integers(-3, 4, shape).astype(NUMPY[dtype])
+
+
+def too_big(setting: Setting) -> bool:
+    """Whether the sizes of a call multiply to more than a check should compute."""
+    return math.prod(entry for size in setting.sizes.values() for entry in each(size)) > MOST
+
+
+def _one(rng: np.random.Generator, names: list[str]) -> str:
+    return names[rng.integers(len(names))]

@@ -1,0 +1,480 @@
+"""Which rules of its spec a call breaks, and what it tells: the half of the first oracle that knows no numbers.
+
+In: an operation, NumPy arrays and attribute values. Out: a Judgement. Nothing here knows an operation, nor the order in
+which call_plan.py understands a call: facts grow until nothing is left to learn, so that the generated validators,
+which follow call_plan.py, can be held against this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from ..derive.bounds import LIMIT, index_magnitudes
+from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
+from ..language import expr
+from ..language.expr import INT64_MAX, INT64_MIN, Binary, Expr, Inexact, Name, Number
+from ..language.model import Attribute, Let, Op, Tensor
+from ..language.schema import Located
+from ..memo import kept
+
+Array = npt.NDArray[Any]
+Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
+Facts = dict[str, Fact]
+
+NUMPY: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "s32": np.dtype(np.int32),
+}
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a call means. `violations` are rule ids; the rest is what could be understood in spite of them."""
+
+    accepted: bool
+    violations: tuple[str, ...]
+    values: Facts
+    shape: tuple[int, ...] | None
+    arrangements: dict[str, str]
+    layouts: dict[str, str]
+    row: dict[str, str] | None
+    group_class: str | None
+
+
+def judge(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Judgement:
+    """All that is wrong with a call, and all that it tells."""
+    return _Judge(op, inputs, attributes).judgement()
+
+
+class _UndecidedError(Exception):
+    """A tensor has an axis whose size cannot be told yet."""
+
+
+def _whole(value: object) -> int | None:
+    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return int(value) if integer else None  # type: ignore[call-overload]
+
+
+def _wholes(value: object) -> tuple[int, ...] | None:
+    if isinstance(value, np.ndarray):
+        value = list(value) if value.ndim == 1 else None
+    if not isinstance(value, (list, tuple)):
+        return None
+    entries = [_whole(entry) for entry in value]
+    return None if None in entries else tuple(entry for entry in entries if entry is not None)
+
+
+def _real(value: object) -> float | None:
+    """The nearest f32, infinite where the value is too large for one."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return None
+    with np.errstate(over="ignore"):
+        try:
+            return float(np.float32(value))
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+
+
+def _entries(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
+    """The value of a number attribute as a tuple; None where it is of another kind."""
+    if attribute.type == "s64[]":
+        return _wholes(value)
+    single = _real(value) if attribute.type == "f32" else _whole(value)
+    return None if single is None else (single,)
+
+
+def _solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
+    """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
+    unknown = expr.names(tree) - facts.keys()
+    extent = Name("")
+    if not unknown:
+        return "", tree
+    if isinstance(tree, Name):
+        return tree.id, extent
+    if len(unknown) == 1 and isinstance(tree, Binary) and tree.op in "*/":
+        (symbol,) = unknown
+        if tree.left == Name(symbol) and symbol not in expr.names(tree.right):
+            return symbol, Binary("/" if tree.op == "*" else "*", extent, tree.right)
+        if tree.op == "*" and tree.right == Name(symbol) and symbol not in expr.names(tree.left):
+            return symbol, Binary("/", extent, tree.left)
+    return None
+
+
+def _default(attribute: Attribute, rank: int | None) -> object:
+    text = attribute.default or ""
+    if attribute.type == "string":
+        return text
+    if attribute.type == "s64[]":
+        return (int(text),) * (rank or 0)
+    return float(text) if attribute.type == "f32" else int(text)
+
+
+@kept
+def derived(op: Op) -> tuple[frozenset[str], tuple[Expr, ...]]:
+    """An operation's vector symbols and the reaches of its indices."""
+    vectors = frozenset(symbol for symbol, kind in symbol_kinds(op).items() if kind.vector)
+    return vectors, tuple(tree for _, tree in index_magnitudes(op))
+
+
+class _Judge:
+    def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
+        self.op = op
+        self.attributes = attributes
+        self.vectors, self.reaches = derived(op)
+        self.broken: dict[str, None] = {}
+        self.words: dict[str, str] = {}
+        self.given: Facts = {}
+        self.lists: dict[str, tuple[int, ...]] = {}
+        self.arrays = dict(self.present(inputs))
+        data = {tensor.name for tensor in op.data_inputs}
+        self.shapes = {name: array.shape for name, array in self.arrays.items() if name in data}
+        self.rank: int | None = None
+
+    def note(self, rule: str) -> None:
+        self.broken[rule] = None
+
+    def judgement(self) -> Judgement:
+        op = self.op
+        if not self.attributes.keys() <= {attribute.name for attribute in op.attributes}:
+            self.note("unknown-attribute")
+        row = self.row()
+        numbers = []
+        for attribute in op.attributes:
+            if attribute.type == "string":
+                self.read_word(attribute)
+            elif attribute.shape_of:
+                self.read_number(attribute)
+            else:
+                numbers.append(attribute)
+        givers = {output.name: self.state_shape(output) for output in op.outputs if op.stated_by(output)}
+        self.settle_rank(givers)
+        for attribute in numbers:
+            self.read_number(attribute)
+        facts, ways = self.closure(list(self.shapes))
+        self.blame(facts)
+        self.check_values(facts)
+        for constraint in op.constraints:
+            if constraint.expr and not all(each(self.value(constraint.expr, facts))):
+                self.note(constraint.id or "")
+        self.check_indices(facts)
+        try:
+            shape = shape_of(op, op.output, ways, self.words, facts)
+        except (Inexact, KeyError):
+            shape = None
+        if shape and row and math.prod(shape) * NUMPY[row[op.output.name]].itemsize > INT64_MAX:
+            self.note("memory")
+        return Judgement(
+            accepted=not self.broken,
+            violations=tuple(self.broken),
+            values=facts,
+            shape=shape,
+            arrangements={name: way for name, way in ways.items() if way},
+            layouts={name: self.words[name] for name in op.layout_attributes if name in self.words},
+            row=row,
+            group_class=None if self.broken else self.group_class(facts),
+        )
+
+    # What the caller wrote.
+
+    def present(self, inputs: Sequence[Array | None]) -> Iterator[tuple[str, Array]]:
+        """The inputs that are there and are arrays."""
+        if len(inputs) > len(self.op.inputs):
+            self.note("unknown-input")
+        for tensor, array in zip(self.op.inputs, [*inputs, *[None] * len(self.op.inputs)], strict=False):
+            if array is None:
+                if not tensor.optional:
+                    self.note(f"{tensor.name}-missing")
+            elif isinstance(array, np.ndarray):
+                yield tensor.name, array
+            else:
+                self.note(f"{tensor.name}-kind")
+
+    def row(self) -> dict[str, str] | None:
+        """The first row of dtypes that every array fits."""
+        for row in self.op.dtypes:
+            if all(name in row and NUMPY[row[name]] == array.dtype for name, array in self.arrays.items()):
+                return row
+        self.note("dtypes")
+        return None
+
+    def chosen(self, attribute: Attribute) -> object:
+        """What the call says, or else the default; None where the attribute may be left out means that it is."""
+        given = self.attributes.get(attribute.name or "", _ABSENT)
+        if given is None and not attribute.required and attribute.default is None:
+            given = _ABSENT
+        if given is _ABSENT and attribute.required:
+            self.note(f"{attribute.name}-missing")
+        elif given is _ABSENT and attribute.default is not None:
+            return _default(attribute, self.rank)
+        return given
+
+    def read_word(self, attribute: Attribute) -> None:
+        word = self.chosen(attribute)
+        allowed = attribute.values or ()
+        known = {spelling: value.value for value in allowed for spelling in (value.value, *value.aliases)}
+        if isinstance(word, str) and word in known:
+            self.words[attribute.name or ""] = known[word]
+        elif word is not _ABSENT:
+            self.note(f"{attribute.name}-{'value' if isinstance(word, str) else 'kind'}")
+
+    def read_number(self, attribute: Attribute) -> None:
+        """A number or a list of them; one that breaks a rule stays unknown, so that it breaks no further ones."""
+        value = self.chosen(attribute)
+        if value is _ABSENT:
+            return
+        entries = _entries(attribute, value)
+        if entries is None:
+            self.note(f"{attribute.name}-kind")
+            return
+        spatial = attribute.type == "s64[]" and attribute.length == "spatial"
+        rank = self.rank if spatial and self.rank is not None else len(entries)
+        # A shape that an input overrides is ignored in value, so its entries are judged where it is used.
+        least = -math.inf if attribute.min is None or attribute.shape_of else attribute.min
+        most = math.inf if attribute.max is None else attribute.max
+        faults = {
+            "int64": attribute.type != "f32" and any(not INT64_MIN <= entry <= INT64_MAX for entry in entries),
+            "length": len(entries) < rank or any(entry != attribute.surplus for entry in entries[rank:]),
+            "range": any(entry < least or entry > most for entry in entries),
+        }
+        for fault, found in faults.items():
+            if found:
+                self.note(f"{attribute.name}-{fault}")
+        if any(faults.values()) or (spatial and self.rank is None):
+            return
+        if attribute.shape_of:
+            self.lists[attribute.name or ""] = entries
+        else:
+            self.given[symbol_of(attribute)] = entries[:rank] if attribute.type == "s64[]" else entries[0]
+
+    # The shapes of the tensors.
+
+    def state_shape(self, output: Tensor) -> str:
+        """The shape of an output, from the first input or attribute that states it; whoever that is."""
+        for giver in self.op.stated_by(output):
+            name = giver.name or ""
+            if isinstance(giver, Tensor) and name in self.arrays:
+                array = self.arrays[name]
+                entries = _wholes(array)
+                if array.ndim != 1:
+                    self.note(f"{name}-rank")
+                elif entries is not None and min(entries, default=0) < 0:
+                    self.note(f"{name}-range")
+                elif entries is not None:
+                    self.shapes[output.name] = entries
+                return name
+            if isinstance(giver, Attribute) and self.attributes.get(name) is not None:
+                entries = self.lists.get(name)
+                if entries is not None and min(entries, default=0) < 0:
+                    self.note(f"{name}-range")
+                elif entries is not None:
+                    self.shapes[output.name] = entries
+                return name
+        self.note(f"{output.name}-shape-missing")
+        return output.name
+
+    def axis_counts(self, name: str) -> tuple[int, int]:
+        """How many axes of a tensor are plain, and how many stand for all spatial ones."""
+        dims = next(iter(tensor_ways(self.op.tensor(name)).values()))
+        vectors = sum(bool(expr.names(extent.tree) & self.vectors) for extent in dims.values())
+        return len(dims) - vectors, vectors
+
+    def settle_rank(self, givers: Mapping[str, str]) -> None:
+        """The first tensor that has spatial axes tells how many there are; tensors that do not agree are set aside."""
+        allowed = self.op.spatial_rank
+        counts = {name: self.axis_counts(name) for name in self.shapes}
+        ranks = [(len(self.shapes[name]) - plain) // vectors for name, (plain, vectors) in counts.items() if vectors]
+        if ranks and not allowed.min <= ranks[0] <= allowed.max:
+            self.note("spatial-rank")
+        elif ranks or not self.vectors:
+            self.rank = ranks[0] if ranks else 0
+        for name, (plain, vectors) in counts.items():
+            expected = plain + vectors * (self.rank or 0)
+            judged = self.rank is not None or not vectors
+            if judged and len(self.shapes[name]) != expected:
+                self.note(f"{givers[name]}-length" if name in givers else f"{name}-rank")
+            if not judged or len(self.shapes[name]) != expected:
+                del self.shapes[name]
+
+    def axes(self, tensor: Tensor, dims: Mapping[str, Located]) -> tuple[str, ...] | None:
+        """The axes of a tensor in the order of the call's layout; None while that is not known."""
+        if not tensor.layout:
+            return tuple(dims)
+        word = self.words.get(tensor.layout)
+        return self.op.layouts[tensor.layout][word] if word else None
+
+    def extents(self, tensor: Tensor, dims: Mapping[str, Located]) -> Facts:
+        """The shape of a tensor axis by axis."""
+        rest = list(self.shapes[tensor.name])
+        result: Facts = {}
+        for axis in self.axes(tensor, dims) or ():
+            vector = bool(expr.names(dims[axis].tree) & self.vectors)
+            taken, rest = (rest[: self.rank], rest[self.rank :]) if vector else (rest[:1], rest[1:])
+            result[axis] = tuple(taken) if vector else taken[0]
+        return result
+
+    # The fixpoint.
+
+    def unify(self, dims: Mapping[str, Located], extents: Facts, facts: Facts) -> Facts | None:
+        """The facts with what a tensor's extents tell; None where they contradict."""
+        learned = dict(facts)
+        pending = {axis: dims[axis].tree for axis in extents}
+        while pending:
+            solved = ((axis, found) for axis, tree in pending.items() if (found := _solve(tree, learned)))
+            axis, (symbol, tree) = next(solved, ("", ("", Number(0))))
+            if not axis:
+                raise _UndecidedError
+            del pending[axis]
+            try:
+                value = expr.evaluate(tree, {**learned, "": extents[axis]})
+            except Inexact:
+                return None
+            if not symbol and value != extents[axis]:
+                return None
+            learned.update({symbol: value} if symbol else {})
+        return learned
+
+    def fit(self, name: str, facts: Facts) -> tuple[str, Facts] | None:
+        """The first arrangement that agrees with the facts, and the facts with it; None where none does."""
+        tensor = self.op.tensor(name)
+        for way, dims in tensor_ways(tensor).items():
+            if self.axes(tensor, dims) is None:
+                raise _UndecidedError
+            learned = self.unify(dims, self.extents(tensor, dims), facts)
+            if learned is not None:
+                return way, learned
+        return None
+
+    def contradicts(self, name: str, facts: Facts) -> bool:
+        try:
+            return self.fit(name, facts) is None
+        except _UndecidedError:
+            return False
+
+    def formula(self, let: Let) -> tuple[Located, ...]:
+        """The expression of a let in this call; none while the word that chooses is not known."""
+        if let.value is not None:
+            return (let.value,)
+        return tuple(formula for word, formula in let.cases.items() if self.words.get(let.by or "") == word)
+
+    def named(self, symbol: str, facts: Facts) -> Fact | None:
+        """The value of a let; None where it is not known, or leaves a remainder."""
+        if symbol in self.vectors and self.rank is None:
+            return None
+        for formula in self.formula(self.op.lets[symbol]):
+            try:
+                value = expr.evaluate(formula.tree, facts)
+            except (Inexact, KeyError):
+                return None
+            return (value,) * (self.rank or 0) if symbol in self.vectors and isinstance(value, int) else value
+        return None
+
+    def closure(self, names: Sequence[str]) -> tuple[Facts, dict[str, str]]:
+        """All that follows from the attributes and the shapes of some tensors, and the arrangement of each.
+
+        Who can have only one meaning speaks first, and an optional input last: it never decides what another one means.
+        """
+        facts, ways, computed = dict(self.given), dict[str, str](), set[str]()
+        order = sorted(names, key=lambda n: (self.op.tensor(n).optional, len(self.op.tensor(n).arrangements) > 1))
+
+        def grow() -> bool:
+            for symbol in self.op.lets:
+                value = None if symbol in computed else self.named(symbol, facts)
+                if value is not None:
+                    computed.add(symbol)
+                    facts[symbol] = value
+                    return True
+            for name in order:
+                try:
+                    found = None if name in ways else self.fit(name, facts)
+                except _UndecidedError:
+                    continue
+                if found:
+                    ways[name] = found[0]
+                    facts.update(found[1])
+                    return True
+            return False
+
+        while grow():
+            pass
+        return facts, ways
+
+    # What is wrong with it.
+
+    def blame(self, facts: Facts) -> None:
+        """Where shapes disagree, name every tensor that contradicts others; an optional one accuses no required one."""
+        if not any(self.contradicts(name, facts) for name in self.shapes):
+            return
+        required = [name for name in self.shapes if not self.op.tensor(name).optional]
+        agreed = self.closure(required)[0]
+        guilty = any(self.contradicts(name, agreed) for name in required)
+        for name in self.shapes:
+            if name in required and not guilty:
+                continue
+            others = [other for other in (required if name in required else self.shapes) if other != name]
+            if any(self.contradicts(name, self.closure(names)[0]) for names in (others, [*others, name])):
+                self.note(f"{name}-shape")
+
+    def value(self, formula: Located, facts: Facts) -> expr.Value | None:
+        """The value of an expression; None where it is not known, or, and that is noted, leaves a remainder."""
+        try:
+            return expr.evaluate(formula.tree, facts)
+        except KeyError:
+            return None
+        except Inexact:
+            self.note("inexact-division")
+            return None
+
+    def check_values(self, facts: Facts) -> None:
+        for value in facts.values():
+            if any(isinstance(entry, int) and not INT64_MIN <= entry <= INT64_MAX for entry in each(value)):
+                self.note("overflow")
+        for role, dim in self.op.dims.items():
+            if any(entry < (dim.min or 0) for entry in each(facts.get(dim.symbol, ()))):
+                self.note(f"{role.replace('_', '-')}-extent")
+        exact = [formula for let in self.op.lets.values() for formula in self.formula(let)]
+        for ways in map(tensor_ways, self.op.tensors):
+            exact += [extent for dims in ways.values() if len(ways) == 1 for extent in dims.values()]
+        for formula in (*exact, *self.op.semantics.ranges.values()):
+            self.value(formula, facts)
+
+    def check_indices(self, facts: Facts) -> None:
+        sizes = {symbol: tuple(map(abs, v)) if isinstance(v, tuple) else abs(v) for symbol, v in facts.items()}
+        for tree in self.reaches:
+            try:
+                reach = expr.evaluate(tree, sizes)
+            except (Inexact, KeyError):
+                continue
+            if any(entry > LIMIT for entry in each(reach)):
+                self.note("index-overflow")
+
+    def group_class(self, facts: Facts) -> str | None:
+        """The first class whose condition holds."""
+        return next((found.name for found in self.op.classes if not found.when or self.value(found.when, facts)), None)
+
+
+def each(value: expr.Value | None) -> tuple[int, ...]:
+    """The entries of a vector, the one of a scalar, none of what is not known."""
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def shape_of(
+    op: Op, tensor: Tensor, ways: Mapping[str, str], words: Mapping[str, str], facts: Facts
+) -> tuple[int, ...]:
+    """The extents of a tensor in the order of its layout. KeyError where something is not known."""
+    arrangements = tensor_ways(tensor)
+    dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
+    order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
+    return tuple(extent for axis in order for extent in each(expr.evaluate(dims[axis].tree, facts)))

@@ -1,0 +1,89 @@
+"""Whether a result is right: the same call put to a witness that shares no code with the kernels.
+
+In: an operation, the arrays and attributes of a call, and what the kernel returned. Out: a Verdict. The witness is the
+spec's interpreter, or PyTorch in float64 where the interpreter would take too long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..language.model import Op
+
+Array = np.ndarray[Any, Any]
+# Index tuples; the interpreter visits ten million a second (AMD Zen 5).
+INTERPRETED = 2**24
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a witness says. `ulp` is the largest difference in units in the last place, None where nobody was asked.
+
+    `right` holds where every cell lies as close to the witness's as the rounding of a sum explains.
+    """
+
+    witness: str
+    ulp: int | None
+    right: bool
+
+    def __str__(self) -> str:
+        if self.ulp is None:
+            return f"not checked: {self.witness}"
+        if self.ulp == 0 and self.right:
+            return f"{self.witness}: equal"
+        judged = "all within the rounding of their sums" if self.right else "WRONG: more than the rounding of sums"
+        return f"{self.witness}: largest difference {self.ulp} ulp, {judged}"
+
+
+def check(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any], terms: int, result: Array) -> Verdict:
+    """Hold a result against a witness. `terms` is the number of index tuples of the call."""
+    from . import (
+        interpret,  # the interpreter is not needed by commands that compute nothing
+        torch_witness,
+    )
+
+    if terms <= INTERPRETED:
+        name, compute = "the spec's interpreter", interpret.compute
+    else:
+        refused = "PyTorch is not installed" if find_spec("torch") is None else torch_witness.inexpressible(op, inputs)
+        if refused:
+            return Verdict(f"{terms} terms are too many for the interpreter, and {refused}", None, True)
+        name, compute = "PyTorch in float64", torch_witness.compute
+    expected = compute(op, inputs, attributes)
+    if np.array_equal(result, expected):
+        return Verdict(name, 0, True)
+    sizes = [array if array is None or array.dtype.kind == "i" else abs(array) for array in inputs]
+    slack = _slack(compute(op, sizes, attributes), terms, result)
+    return Verdict(name, ulps(result, expected), _within(result, expected, slack))
+
+
+def _slack(sizes: Array, terms: int, result: Array) -> Array:
+    """How far a sum in f32 may be off: a rounding for each of its terms, and one to the output's type."""
+    each = math.ceil(terms / max(result.size, 1)) + 2
+    last = float(np.spacing(np.array(1, result.dtype)))
+    return np.asarray(sizes.astype(np.float64) * (each * 2.0**-23 + last))
+
+
+def _within(result: Array, expected: Array, slack: Array) -> bool:
+    a, b = result.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((a == b) | (np.isnan(a) & np.isnan(b)) | (abs(a - b) <= slack)))
+
+
+def ulps(a: Array, b: Array) -> int:
+    """The largest distance between two arrays of one type, counted in representable numbers; two NaNs are alike."""
+    differ = ~(np.isnan(a) & np.isnan(b))
+    return int(np.max(abs(_ordered(a) - _ordered(b)), where=differ, initial=0))
+
+
+def _ordered(array: Array) -> Array:
+    """The floats of a type counted from zero."""
+    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
+    magnitude = (bits & np.iinfo(bits.dtype).max).astype(np.float64)
+    return np.asarray(np.where(bits < 0, -magnitude, magnitude))

@@ -1,0 +1,152 @@
+"""What one output is made from: the fields that were read for it, and what its template took of its view.
+
+In: an output of a library of stand-ins (recording.py), or of another library. Out: a Footprint, and for any view the
+`Taken`: the values that such a template would print of it, without a template. Text of the class Prose reaches no
+token of code and is left out there; on a page every text counts. No kind of view is known here by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ..emit.render import Output, environment, tidy
+from .recording import Prose, plain
+
+Attributes = Mapping[type, frozenset[str]]
+
+
+class Watching(jinja2.Environment):
+    """An environment that notes which attributes of which classes its templates take."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.noted: set[tuple[type, str]] = set()
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        self.noted.add((obj.__class__, attribute))
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(argument, str):  # what filters such as `map(attribute=)` ask for
+            self.noted.add((obj.__class__, argument))
+        return super().getitem(obj, argument)
+
+    def taken(self) -> Attributes:
+        """Per dataclass, the attributes that were taken since it was asked last."""
+        found: dict[type, set[str]] = {}
+        for cls, attribute in self.noted:
+            if dataclasses.is_dataclass(cls):
+                found.setdefault(plain(cls), set()).add(attribute)
+        self.noted.clear()
+        return {cls: frozenset(attributes) for cls, attributes in found.items()}
+
+
+def watching(templates: Path) -> Watching:
+    """The environment of a folder of templates, as a Watching one."""
+    made = environment(templates, Watching)
+    assert isinstance(made, Watching)
+    return made
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """One file, its text, and what it was made from."""
+
+    path: str
+    view: dict[str, Any]
+    text: str
+    reads: frozenset[str]
+    attributes: Attributes
+
+
+def footprint(path: str, output: Output, reads: set[str], watching: Watching) -> Footprint:
+    """Make an output of stand-ins; `reads` is the set that tells what is read of them."""
+    reads.clear()
+    watching.taken()
+    view = output.view()
+    text = tidy(path, dataclasses.replace(output, view=lambda: view).text(watching))
+    return Footprint(path, view, text, frozenset(reads), watching.taken())
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What stands for the tokens of a file, and for those of each of its kernels."""
+
+    whole: object
+    kernels: Mapping[str, object]
+
+
+def taken(path: str, view: Mapping[str, Any], attributes: Attributes, kernels: frozenset[str]) -> Taken:
+    """What a template that takes these attributes prints of a view.
+
+    A node makes kernels where it has the name of one, or where its attribute `kernels` names several. What stands for
+    a kernel is its node and the frame: all of the view that is of no class that stands in such a node.
+    """
+    taker = _Taker(attributes, path.endswith(".md"), kernels)
+    whole = taker.of(view)
+    frame = _Taker(attributes, taker.page, kernels, frozenset(taker.inner)).of(view) if taker.found else None
+    return Taken(whole, {name: (node, frame) for name, node in taker.found.items()})
+
+
+class _Taker:
+    def __init__(
+        self, attributes: Attributes, page: bool, kernels: frozenset[str], skipped: frozenset[type] = frozenset()
+    ) -> None:
+        self.attributes, self.page, self.kernels, self.skipped = attributes, page, kernels, skipped
+        self.names: dict[type, tuple[str, ...]] = {}  # of each class, nothing of those that are no nodes
+        self.found: dict[str, object] = {}
+        self.inner: set[type] = set()  # the classes of nodes that make kernels, and of nodes within
+        self.within = False
+
+    def of(self, value: Any) -> object:
+        cls = type(value)
+        if cls is str or cls is int or value is None:
+            return value
+        if cls is Prose:
+            return value if self.page else ""
+        if isinstance(value, (tuple, list)):
+            return [self.of(entry) for entry in value if self.counts(entry)]
+        if isinstance(value, dict):
+            return [(key, self.of(entry)) for key, entry in value.items()]
+        names = self.names.get(cls)
+        if names is None:
+            names = self.names[cls] = tuple(self.of_class(plain(cls))) if dataclasses.is_dataclass(cls) else ()
+        return self.node(value, names) if names else value
+
+    def counts(self, entry: Any) -> bool:
+        """Whether an entry of a list leaves a trace: no other kernel does in the frame of one, not even its place."""
+        cls = type(entry)
+        return (self.page or cls is not Prose) and not (self.skipped and plain(cls) in self.skipped)
+
+    def node(self, value: Any, names: tuple[str, ...]) -> object:
+        cls = plain(type(value))
+        if cls in self.skipped:
+            return None
+        made = () if self.within else self.made(value)
+        self.within = self.within or bool(made)
+        if self.within:
+            self.inner.add(cls)
+        result = [cls, *[self.of(getattr(value, name, None)) for name in names]]
+        if made:
+            self.within = False
+            self.found |= dict.fromkeys(made, result)
+        return result
+
+    def made(self, value: Any) -> tuple[str, ...]:
+        """The kernels that a node makes."""
+        name, several = getattr(value, "name", None), getattr(value, "kernels", ())
+        one = (name,) if isinstance(name, str) and name in self.kernels else ()
+        return one or tuple(name for name in several if isinstance(name, str) and name in self.kernels)
+
+    def of_class(self, cls: type) -> Iterator[str]:
+        """The attributes of a class that count: all of its fields where a template took none, or called a method."""
+        found = self.attributes.get(cls, frozenset())
+        if not found or any(callable(getattr(cls, name, None)) for name in found):
+            found |= {field.name for field in dataclasses.fields(cls) if field.compare}
+        return (name for name in sorted(found) if not callable(getattr(cls, name, None)))

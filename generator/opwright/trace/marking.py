@@ -1,0 +1,131 @@
+"""Which line of which template printed a piece of a file: the templates rendered once more, with marks in their text.
+
+In: an environment of templates and an `Output`. Out: for each line of the tidy file the pieces that it is made of, each
+with the places in templates that printed it, the caller first. It holds for any template: the marks go into the stream
+of tokens, behind Jinja's own handling of blanks. Where a mark would change what is printed, as in a macro whose text is
+measured, the plain text differs from the marked one; then only the file's own template is named, without a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment
+from jinja2.ext import Extension
+from jinja2.filters import do_indent
+from jinja2.lexer import Token, TokenStream
+
+from ..emit.render import Output, numbered
+
+# Control characters: the loader lets no spec hold them, and no filter breaks lines at them.
+_OPEN, _HERE, _CLOSE, _END = "\x01", "\x02", "\x03", "\x04"
+_MARK = re.compile(f"([{_OPEN}{_HERE}])([0-9]+){_END}|({_CLOSE})")
+_LONE = re.compile(f"(\n)((?:[{_OPEN}{_HERE}][0-9]+{_END}|{_CLOSE})+)(?=\n|$)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a template, and the macro that it stands in; line 0 stands for the whole template."""
+
+    template: str
+    line: int = 0
+    macro: str = ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a line; `value` where it is what an expression of the template yields."""
+
+    text: str
+    places: tuple[Place, ...]
+    value: bool = False
+
+
+Line = tuple[Piece, ...]
+
+
+def indent(text: str, *arguments: Any, **options: Any) -> str:
+    """Jinja's filter, which leaves empty lines alone: marks alone in a line move to the end of the line before."""
+    return do_indent(_LONE.sub(r"\2\1", text), *arguments, **options)
+
+
+class Marks(Extension):
+    """Puts a mark in front of every line of a template's text, and around every `{{ }}`."""
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        environment.extend(places=[])
+        environment.filters = {**environment.filters, "indent": indent}
+
+    def mark(self, kind: str, place: Place) -> str:
+        places: list[Place] = self.environment.places  # type: ignore[attr-defined]
+        places.append(place)
+        return f"{kind}{len(places) - 1}{_END}"
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        template, macro = stream.name or "", ""
+        for token in stream:
+            here = Place(template, token.lineno, macro)
+            if token.type == "data":
+                lines = enumerate(token.value.splitlines(keepends=True), start=token.lineno)
+                marked = (self.mark(_HERE, Place(template, number, macro)) + line for number, line in lines)
+                yield Token(token.lineno, "data", "".join(marked))
+                continue
+            if token.type == "variable_begin":
+                yield Token(token.lineno, "data", self.mark(_OPEN, here))
+            yield token
+            if token.type == "variable_end":
+                yield Token(token.lineno, "data", _CLOSE)
+            if token.test("name:macro"):
+                macro = stream.current.value
+            elif token.test("name:endmacro"):
+                macro = ""
+
+
+def marked(environment: Environment, path: str, output: Output, text: str) -> list[Line]:
+    """The pieces of every line of a file whose tidy text is `text`."""
+    if not output.template.endswith(".j2"):
+        places = (Place(output.template, number) for number, _ in enumerate(text.splitlines(), start=1))
+        return [
+            (Piece(line, (place,) if output.template else ()),)
+            for line, place in zip(text.splitlines(), places, strict=True)
+        ]
+    overlaid = environment.overlay(extensions=[Marks])
+    made = _lines(output.text(overlaid), overlaid.places)  # type: ignore[attr-defined]
+    plain = "\n".join("".join(piece.text for piece in line) for line in made)
+    tidy = numbered(path, plain)
+    if [line for _, line in tidy] != text.splitlines():
+        return [(Piece(line, (Place(output.template),)),) for line in text.splitlines()]
+    return [made[number - 1] for number, _ in tidy]
+
+
+def _lines(text: str, places: list[Place]) -> list[Line]:
+    """The pieces of a marked text, line by line."""
+    calls: list[Place] = []
+    here: Place | None = None
+    lines: list[list[Piece]] = [[]]
+
+    def add(piece: str) -> None:
+        for number, part in enumerate(piece.split("\n")):
+            if number:
+                lines.append([])
+            if part:
+                lines[-1].append(Piece(part, (*calls, *([here] if here else [])), here is None))
+
+    end = 0
+    for found in _MARK.finditer(text):
+        add(text[end : found.start()])
+        end = found.end()
+        if found[1] == _HERE:
+            here = places[int(found[2])]
+        elif found[1] == _OPEN:
+            calls.append(places[int(found[2])])
+            here = None
+        elif calls:
+            calls.pop()
+            here = None
+    add(text[end:])
+    return [tuple(line) for line in lines]

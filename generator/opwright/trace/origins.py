@@ -1,0 +1,123 @@
+"""Which functions of the generator made a piece of text: noted while a view is made.
+
+In: a function that makes a view. Out: what it returns, and notes: the functions that render.py asked for it, and for
+each text the calls that made it, the outermost first. A text is made where a function returns it, alone or in a list,
+and where it becomes part of a node of a view. No module of the generator is known by name: whatever lies in its folder
+counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, TypeVar
+
+from ..emit import render
+from ..project import GENERATOR
+
+T = TypeVar("T")
+_HERE = str(GENERATOR)
+# Stand-ins of the model, memories and this module are no makers.
+_APART = frozenset({str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), __file__})
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call in the generator: the function, and the line that was running in it."""
+
+    module: str
+    function: str
+    line: int
+
+
+Chain = tuple[Step, ...]
+Names = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Origins:
+    """What was noted."""
+
+    asked: set[Step] = field(default_factory=set)
+    chains: dict[str, dict[Names, Chain]] = field(default_factory=dict)
+
+    def of(self, text: str) -> Chain:
+        """The calls that every maker of a text shares; none for a name that is made all over the place."""
+        makers = self.chains.get(text.strip(), {})
+        # What render.py itself makes of a text, such as a comment, it makes of another's.
+        makers = {names: chain for names, chain in makers.items() if names[0][0] != render.__file__} or makers
+        shared = len(list(itertools.takewhile(lambda steps: len(set(steps)) == 1, zip(*makers))))
+        return next(iter(makers.values()), ())[:shared]
+
+    def note(self, value: Any, frame: FrameType) -> None:
+        chain: Chain = ()
+        names: Names = ()
+        for text in _texts(value):
+            makers = self.chains.setdefault(text.strip(), {})
+            chain = chain or _chain(frame)
+            names = names or tuple((step.module, step.function) for step in chain)
+            # A function that hands on what one that it called has made is no maker.
+            if not any(names == made[: len(names)] for made in makers):
+                makers[names] = chain
+
+
+def traced(make: Callable[[], T], origins: Origins, texts: bool = True) -> T:
+    """What `make` returns, with notes in `origins`; without `texts` only what render.py asked for, which is faster."""
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        code, caller = frame.f_code, _named(frame.f_back)
+        if event == "call" and caller is not None and _ours(caller):
+            if caller.f_code.co_filename == render.__file__ != code.co_filename and _ours(frame):
+                origins.asked.add(Step(code.co_filename, code.co_name, code.co_firstlineno))
+            elif texts and code.co_name == "__init__" and dataclasses.is_dataclass(frame.f_locals.get("self")):
+                origins.note([value for name, value in frame.f_locals.items() if name != "self"], caller)
+        elif texts and event == "return" and _ours(frame):
+            origins.note(argument, frame)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        return make()
+    finally:
+        sys.setprofile(before)
+
+
+def _ours(frame: FrameType) -> bool:
+    """Whether it runs a function of the generator, and one with a name."""
+    code = frame.f_code
+    return code.co_filename.startswith(_HERE) and code.co_filename not in _APART and code.co_name[0] != "<"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, (list, tuple)):
+        yield from (text for entry in value for text in _texts(entry))
+    elif isinstance(value, dict):
+        yield from (text for entry in dict.values(value) for text in _texts(entry))
+
+
+def _named(frame: FrameType | None) -> FrameType | None:
+    """The function that a frame stands in, where that is a lambda or a comprehension, or a stand-in's own."""
+    while frame is not None and (
+        frame.f_code.co_filename in _APART
+        or (frame.f_code.co_name[0] == "<" and frame.f_code.co_filename.startswith(_HERE))
+    ):
+        frame = frame.f_back
+    return frame
+
+
+def _chain(frame: FrameType | None) -> Chain:
+    """The calls that are running, from the one that render.py asked for, or from render.py itself."""
+    found: list[Step] = []
+    while frame is not None and frame.f_code.co_filename != __file__:
+        if _ours(frame):
+            if found and frame.f_code.co_filename == render.__file__:
+                break
+            found.append(Step(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found[::-1])

@@ -1,0 +1,258 @@
+"""`opwright why FILE[:LINE]`: what a generated file, or a line of it, comes from.
+
+In: a project and a path. Out: the templates, the functions of the generator and the fields of the specs that made it,
+each with the commit that last moved it. The file is made anew in memory, and watched: `marking.py` sees which line of
+which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read: the
+same record that `diff` predicts by.
+
+A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that it
+names: by a symbol or a name that stands in it, or because it holds their text. That is a reading of the line, not a
+proof; the shape of a line may hang on a field that it does not name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from ..console import say
+from ..emit import render
+from ..emit.render import Output
+from ..errors import UsageError
+from ..language.load import load
+from ..language.model import Library
+from ..language.schema import Assignment, Located
+from ..language.source import suggestion
+from ..project import COMMAND, GENERATOR, Project
+from ..write import MANIFEST, compare
+from .footprint import footprint, watching
+from .history import Commit, History
+from .marking import Line, Place, marked
+from .origins import Origins, Step, traced
+from .recording import Field, fields, record
+
+STEPS = 4  # the innermost calls that are shown of a chain
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that a file or a line comes from; line 0 stands for the whole file."""
+
+    name: str
+    file: str
+    line: int = 0
+    because: str = ""
+    commit: Commit | None = None
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer. `state` is empty where the file on disk is the one that was explained; `reads` counts fields."""
+
+    path: str
+    line: int
+    text: str
+    state: str
+    history: bool
+    templates: tuple[Part, ...]
+    generator: tuple[Part, ...]
+    spec: tuple[Part, ...]
+    reads: int
+
+
+def why(project: Project, name: str) -> Why:
+    """What FILE or FILE:LINE comes from. Raises UsageError for what is not generated."""
+    file, _, digits = name.rpartition(":")
+    file, line = (file, int(digits)) if file and digits.isdecimal() else (name, 0)
+    specs = load(project.spec, project.root)
+    library, reads = record(specs)
+    outputs = _outputs(library, project)
+    path = _path(file, project, outputs)
+    output, origins, environment = outputs[path], Origins(), watching(project.templates)
+    watched = dataclasses.replace(output, view=lambda: traced(output.view, origins, texts=bool(line)))
+    made = footprint(path, watched, reads, environment)
+    text = made.text
+    known = {path: field for path, field in fields(specs).items() if path in made.reads}
+    lines = marked(environment, path, dataclasses.replace(output, view=lambda: made.view), text)
+    if not 0 <= line <= len(lines) or (digits == "0" and file != name):
+        raise UsageError(f"{path} has no line {digits}, it has {len(lines)}")
+    chosen = lines[line - 1 : line] if line else lines
+    teller = _Teller(project)
+    return Why(
+        path=path,
+        line=line,
+        text=text.splitlines()[line - 1] if line else "",
+        state=next((d.state for d in compare(project.output, {path: text}) if d.path == path), ""),
+        history=teller.history.known,
+        templates=teller.templates(chosen, bool(line)),
+        generator=teller.generator(chosen[0] if line else (), origins),
+        spec=teller.named(known, "".join(p.text for p in chosen[0])) if line else teller.read(known),
+        reads=len(known),
+    )
+
+
+def _outputs(library: Library, project: Project) -> dict[str, Output]:
+    """Every file of the package, the manifest included."""
+    outputs = render.outputs(library, project.templates, project.spec.relative_to(project.root).as_posix())
+
+    def manifest() -> dict[str, str]:
+        environment = render.environment(project.templates)
+        files = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
+        return {"text": render.manifest(files, library, project.templates, GENERATOR)}
+
+    return {**outputs, MANIFEST: Output("", manifest)}
+
+
+def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
+    """The path inside the package of a file that is named from here or from there."""
+    full = Path(os.path.abspath(name))
+    inside = full.relative_to(project.output).as_posix() if full.is_relative_to(project.output) else name
+    known = [*outputs]
+    if inside in known:
+        return inside
+    named = [path for path in known if PurePosixPath(path).name == PurePosixPath(inside).name]
+    raise UsageError(f"{name} is not a generated file{suggestion(named[0] if named else inside, known)}")
+
+
+class _Teller:
+    """Names things as people find them, and knows their history."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.root = project.root
+        self.history = History(project.root)
+
+    def part(self, name: str, file: Path, line: int = 0, because: str = "", lines: Iterable[int] = ()) -> Part:
+        shown = next((file.relative_to(base) for base in self.bases() if file.is_relative_to(base)), file)
+        return Part(name, shown.as_posix(), line, because, self.history.newest(file, [line, *lines]))
+
+    def bases(self) -> tuple[Path, ...]:
+        return (self.root, GENERATOR.parent.parent, GENERATOR.parent)
+
+    def templates(self, lines: Iterable[Line], line: bool) -> tuple[Part, ...]:
+        """The lines of templates that printed a line, the caller first; or all templates of a file."""
+        places = dict.fromkeys(
+            place for pieces in lines for piece in pieces if piece.text.strip() for place in piece.places
+        )
+        if line:
+            return tuple(self._place(place) for place in places)
+        macros: dict[str, dict[str, None]] = {}
+        for place in places:
+            macros.setdefault(place.template, {}).setdefault(place.macro)
+        return tuple(
+            self.part(", ".join(filter(None, found)), self.project.templates / template)
+            for template, found in macros.items()
+        )
+
+    def _place(self, place: Place) -> Part:
+        return self.part(place.macro, self.project.templates / place.template, place.line)
+
+    def generator(self, line: Line, origins: Origins) -> tuple[Part, ...]:
+        """The calls that made the text that tells most of a line; without such, all that render.py asked for."""
+        chains = [origins.of(piece.text) for piece in line if piece.value]
+        best = max(chains, key=len, default=())
+        if best:
+            return tuple(self._step(step, step.line) for step in best[-STEPS:])
+        steps = sorted(origins.asked, key=lambda step: (step.module, step.line))
+        return tuple(self._step(step) for step in steps) or (self.part("render", Path(render.__file__)),)
+
+    def _step(self, step: Step, line: int = 0) -> Part:
+        return self.part(step.function, Path(step.module), line)
+
+    def read(self, known: Mapping[str, Field]) -> tuple[Part, ...]:
+        """Every field that was read."""
+        return tuple(self._field(field, "") for field in known.values())
+
+    def named(self, known: Mapping[str, Field], text: str) -> tuple[Part, ...]:
+        """The fields that a line names: the name's own where the spec has one, else what belongs to it."""
+        found = [(field, because) for field in known.values() if (because := _named(field, text))]
+        return tuple(self._field(field, because) for field, because in found)
+
+    def _field(self, field: Field, because: str) -> Part:
+        return self.part(field.path.removeprefix("ops."), self.root / field.at.file, field.at.line, because)
+
+
+def _named(field: Field, text: str) -> str:
+    """How a line names a field; nothing where it does not."""
+    value = field.value.text if isinstance(field.value, (Located, Assignment)) else str(field.value)
+    if not re.fullmatch(r"[\w.-]*", value) and value in text:
+        return "its text"
+    words = [name for name in sorted(field.names) if _stands(name, text)]
+    return f"named {', '.join(words)}" if words else ""
+
+
+def _stands(name: str, text: str) -> bool:
+    """Whether a name stands in a line, alone or as a part of another, as S does in S_w."""
+    return bool(re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text))
+
+
+def as_json(found: Why) -> str:
+    return json.dumps(asdict(found), indent=2)
+
+
+def show(found: Why, out: Console) -> None:
+    """A tree on a terminal, indented lines in a pipe."""
+    said = f"{len(found.spec)} of the {found.reads} fields that this file comes from are named in the line"
+    read = f"{found.reads} fields were read, and no other can move this file"
+    branches = {
+        "templates": _rows(found.templates),
+        "generator": _rows(found.generator),
+        f"spec: {said if found.line else read}": _grouped(found.spec),
+        "commits": _commits(found),
+    }
+    head = f"{found.path}:{found.line}: {found.text.strip()}" if found.line else found.path
+    tree = Tree(Text(head, "bold"))
+    for title, rows in branches.items():
+        branch = tree.add(Text(title, "bold"))
+        for row in rows:
+            branch.add(Text(row))
+    if out.is_terminal:
+        out.print(tree)
+    else:
+        for line in (head, *(line for title, rows in branches.items() for line in (title, *(f"  {r}" for r in rows)))):
+            say(out, line)
+    if found.state:
+        say(out, f"{found.path} on disk is {found.state}; this is how `{COMMAND}` makes it")
+
+
+def _commits(found: Why) -> list[str]:
+    """Every commit that is named above, the newest first."""
+    if not found.history:
+        return ["this is no git repository, so nothing tells which commit moved what"]
+    parts = (*found.templates, *found.generator, *found.spec)
+    commits = sorted({part.commit for part in parts if part.commit}, reverse=True)
+    return [f"{commit.hash}  {commit.date}  {commit.subject}" for commit in commits]
+
+
+def _rows(parts: Iterable[Part]) -> list[str]:
+    return [_row(f"{part.file}{f':{part.line}' if part.line else ''}", part.name, [part]) for part in parts]
+
+
+def _row(place: str, name: str, parts: Iterable[Part]) -> str:
+    newest = max((part.commit for part in parts if part.commit), default=None)
+    return "  ".join(filter(None, (place, name, f"[{newest.hash}]" if newest else "")))
+
+
+def _grouped(parts: Iterable[Part]) -> list[str]:
+    """The fields of one entry of a spec in one row, with the newest of their commits."""
+    groups: dict[tuple[str, str, str], list[Part]] = {}
+    for part in parts:
+        entry = ".".join(part.name.split(".")[:3])
+        groups.setdefault((entry, part.file, part.because), []).append(part)
+    rows = []
+    for (entry, file, because), found in groups.items():
+        names = ", ".join(filter(None, (part.name.removeprefix(entry).lstrip(".") for part in found)))
+        lines = sorted({part.line for part in found})
+        span = f"{lines[0]}-{lines[-1]}" if len(lines) > 1 else str(lines[0])
+        said = f"{entry}{f' ({names})' if names else ''}{f': {because}' if because else ''}"
+        rows.append(_row(f"{file}:{span}", said, found))
+    return rows
