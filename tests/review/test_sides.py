@@ -162,13 +162,13 @@ def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_t
     git(here, "add", ".")
     git(here, "commit", "--quiet", "-m", "all")
     assert told("git:HEAD") == {}
-    append("templates/c/engine/solve_data.c", "// more\n")
-    assert told("git:HEAD") == {"template-files-changed": "templates/c/engine/solve_data.c"}
+    append("templates/copied/c/engine/solve_data.c", "// more\n")
+    assert told("git:HEAD") == {"template-files-changed": "templates/copied/c/engine/solve_data.c"}
     append("templates/docs/api.md.j2", "More.\n")
     append("generator/opwright/__main__.py", "# more\n")
     both = {
         "generator-code-changed": "generator/__main__.py",
-        "template-files-changed": "templates/c/engine/solve_data.c, templates/docs/api.md.j2",
+        "template-files-changed": "templates/copied/c/engine/solve_data.c, templates/docs/api.md.j2",
     }
     assert told("git:HEAD") == both
     git(here, "commit", "--quiet", "-am", "more")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..derive.call_plan import symbol_kinds, symbol_of
-from ..derive.nest import ABSENT, Access, Loop, MissingAxes, Nest, Solved, Within, derive, expansion
+from ..derive.nest import ABSENT, Access, Axis, Loop, MissingAxes, Nest, Solved, Within, derive, expansion, mixed_radix
 from ..derive.poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from ..derive.variants import Variant
 from ..language import expr
@@ -326,7 +326,9 @@ class _Builder:
     def base(self, accessed: Access, inner: str | None) -> tuple[str, set[str]]:
         """The element offset without the inner letter's part, and the letters it depends on."""
         parts: list[str] = []
+        wrapped: list[tuple[str, str | None]] = []
         letters: set[str] = set()
+        split = self.split(accessed, inner)
         if len(accessed.ways) == 1:
             for axis in accessed.ways[0]:
                 index = axis.index.without(inner) if inner else axis.index
@@ -334,7 +336,12 @@ class _Builder:
                     continue
                 text, stride = self.affine(index), self.stride(accessed, axis.name, axis.stride)
                 compound = len(index.coefficients) + len(index.offset.terms) > 1
-                parts.append(text if stride is None else f"({text}) * {stride}" if compound else f"{text} * {stride}")
+                if axis is split:
+                    wrapped.append((text, stride))
+                else:
+                    parts.append(
+                        text if stride is None else f"({text}) * {stride}" if compound else f"{text} * {stride}"
+                    )
                 letters |= set(index.letters)
         else:
             for letter in dict.fromkeys(name for axes in accessed.ways for axis in axes for name in axis.index.letters):
@@ -342,7 +349,21 @@ class _Builder:
                     stride = self.letter_stride(accessed, letter)
                     parts.append(letter if stride is None else f"{letter} * {stride}")
                     letters.add(letter)
-        return " + ".join(parts) or "0", letters
+        base = " + ".join(parts) or "0"
+        for text, stride in wrapped:
+            base = f"opwright_offset({base}, {text}, {stride})"
+        return base, letters
+
+    def split(self, accessed: Access, inner: str | None) -> Axis | None:
+        """The axis of which the inner loop computes only a part of the index, where such a part may lie far outside.
+
+        Times the stride that part may leave int64, and so may the step: a pad of 2**61, a stride where one cell fits.
+        """
+        if inner is None or len(accessed.ways) > 1:
+            return None
+        axes = (axis for axis in accessed.ways[0] if inner in axis.index.letters and axis.stride != ONE)
+        extents = dict(self.nest.outputs) | self.expansion.extents
+        return next((axis for axis in axes if mixed_radix(axis.index, axis.extent, extents) is None), None)
 
     def step(self, accessed: Access, letter: str, name: str) -> str | None:
         """The distance per inner letter: None for 0, '' for 1, else the name of a constant."""
@@ -354,7 +375,12 @@ class _Builder:
         if len(accessed.ways) > 1:
             return self.letter_stride(accessed, letter)
         if name not in self.names.taken:
-            self.define(self.FUNCTION, name, self.poly(next(iter(distances))))
+            split = self.split(accessed, letter)
+            value = self.poly(next(iter(distances)))
+            if split is not None and split.index.coefficient(letter) != ONE:
+                stride = self.stride(accessed, split.name, split.stride)
+                value = f"opwright_offset(0, {self.poly(split.index.coefficient(letter))}, {stride})"
+            self.define(self.FUNCTION, name, value)
         return name
 
     def element(self, accessed: Access, name: str, inner: str | None, inner_letter: str | None) -> str:
@@ -366,6 +392,8 @@ class _Builder:
         step = self.step(accessed, inner_letter, f"{name}_step")
         if step is None:
             return f"{accessed.tensor}[{at or '0'}]"
+        if self.split(accessed, inner_letter) is not None and step:
+            return f"{accessed.tensor}[opwright_offset({at or '0'}, {inner}, {step})]"
         walked = f"{inner} * {step}" if step else inner
         return f"{accessed.tensor}[{at} + {walked}]" if at else f"{accessed.tensor}[{walked}]"
 
