@@ -16,7 +16,8 @@ from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from ..language.model import GroupClass, Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
-from .call_plan import Bind, formulas, plan, spatial, symbol_kinds, symbol_of, tensor_ways
+from ..language.types import formulas, spatial, symbol_kinds, symbol_of
+from .call_plan import Bind, plan
 from .nest import substitute
 from .variants import PORTABLE, Variant, layout_choices
 
@@ -35,7 +36,7 @@ def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
     per_axis = {dim.symbol for dim in op.dims.values() if dim.per_axis}
     scalars = {dim.symbol for dim in op.dims.values()} - per_axis
     for tensor in op.tensors:
-        for dims in tensor_ways(tensor).values():
+        for dims in tensor.ways.values():
             for axis, extent in dims.items():
                 yield extent, "int", True, f"the extent of axis {axis} of '{tensor.name}'"
     for symbol, let in op.lets.items():
@@ -119,9 +120,7 @@ def _lets(op: Op) -> Iterator[Problem]:
 
 
 def _dims(op: Op) -> Iterator[Problem]:
-    extents = [
-        extent.tree for tensor in op.tensors for dims in tensor_ways(tensor).values() for extent in dims.values()
-    ]
+    extents = [extent.tree for tensor in op.tensors for dims in tensor.ways.values() for extent in dims.values()]
     used = frozenset[str]().union(*map(expr.names, extents))
     for role, dim in op.dims.items():
         if dim.symbol not in used:
@@ -178,7 +177,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     """Spatial axes: at most one entry of dims stands for all of them, and a required input tells how many there are."""
     told = op.spatial_rank.max == 0
     for tensor in op.tensors:
-        for dims in tensor_ways(tensor).values():
+        for dims in tensor.ways.values():
             spatial = [axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds)]
             told = told or bool(spatial and not tensor.optional and tensor is not op.output)
             if len(spatial) > 1:
@@ -189,7 +188,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
                 )
         ways = {
             tuple(axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds))
-            for dims in tensor_ways(tensor).values()
+            for dims in tensor.ways.values()
         }
         if len(ways) > 1:
             yield Problem(

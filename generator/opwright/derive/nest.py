@@ -23,8 +23,8 @@ from ..language import expr
 from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
 from ..language.source import Mark, Problem, SpecInvalid
+from ..language.types import symbol_kinds, symbol_of
 from ..memo import kept
-from .call_plan import symbol_kinds, symbol_of
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
 # A letter that is usually shorter than this is not worth an innermost loop where another one is.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..derive.call_plan import symbol_kinds, symbol_of
 from ..derive.nest import ABSENT, Access, Axis, Loop, MissingAxes, Nest, Solved, Within, derive, expansion, mixed_radix
 from ..derive.poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from ..derive.variants import Variant
@@ -17,6 +16,7 @@ from ..language import expr
 from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, Op
 from ..language.source import Problem, SpecInvalid
+from ..language.types import symbol_kinds, symbol_of
 from ..memo import kept
 from ..trace.recording import Prose
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial

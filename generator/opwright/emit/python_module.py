@@ -12,22 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..derive import bounds
-from ..derive.call_plan import (
-    Bind,
-    BindWay,
-    Check,
-    Compute,
-    Extent,
-    ParseAttribute,
-    plan,
-    spatial,
-    symbol_kinds,
-    symbol_of,
-)
+from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan
 from ..derive.nest import ABSENT
 from ..language import expr
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
+from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import kept
 from .kernels import uses_absent
 from .printing import python

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..derive import meaning
-from ..derive.call_plan import symbol_of, tensor_ways
 from ..derive.variants import ISAS, layout_choices, row_name
 from ..emit.kernels import C_TYPES, RESERVED_NAMES
 from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion
+from .types import symbol_of
 
 Rule = Callable[[Op], Iterator[Problem]]
 
@@ -340,7 +340,7 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
         yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': a view goes with arrangements, and they with a view")
     if tensor.parameter:
         yield Problem(tensor.at, "tensor-parameter", "only inputs that state a shape have a `parameter`")
-    ways = list(tensor_ways(tensor).values())
+    ways = list(tensor.ways.values())
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
             message = (

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..derive.bounds import index_of
-from ..derive.call_plan import tensor_ways
 from ..language import expr
 from ..language.expr import Inexact, Read
 from ..language.model import NormalForm, Op
 from ..memo import kept
-from .interpret import compute, integers
+from .indices import index, integers
+from .interpret import compute
 from .sample import arguments, legal
 from .validate import Array, Judgement, each
 
@@ -130,14 +129,15 @@ def _weights(
     """Where W[g, a, b, *k] stands in its tensor, one index array per axis; and the extents of k."""
     tensor = op.tensor(read.tensor)
     way = judgement.arrangements.get(tensor.name, "")
-    dims, index = tensor_ways(tensor)[way], index_of(tensor, read, way)
+    dims = tensor.ways[way]
     extents = {axis: expr.evaluate(extent.tree, judgement.values) for axis, extent in dims.items()}
     taps = next(extent for extent in extents.values() if isinstance(extent, tuple))
     group, small, big, *tap = np.indices((*channels, *taps))
     letters = {**judgement.values, "g": group, "small": small, "big": big, "k": tuple(tap)}
     order = op.layouts[tensor.layout][judgement.layouts[tensor.layout]] if tensor.layout else tuple(dims)
     copies = [(axis, number) for axis in order for number in range(len(each(extents[axis])))]
-    return tuple(integers(index[axis], letters, number) for axis, number in copies), taps
+    places = index(tensor, read, way, letters)
+    return tuple(integers(*places[axis], number) for axis, number in copies), taps
 
 
 def _joined(

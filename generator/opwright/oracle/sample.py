@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
+from ..language.types import symbol_kinds, symbol_of
 from .validate import NUMPY, Array, Fact, Facts, Judgement, each, judge, shape_of
 
 SEED = 20240229
@@ -163,7 +163,7 @@ class _Draw:
             sizes={size: symbols[size] for size in (*self.sizes, *self.vectors)},
             values=values,
             given=frozenset(tensor.name for tensor in op.tensors if tensor.optional and rng.random() < 0.5),
-            ways={t.name: _one(rng, list(tensor_ways(t))) for t in op.tensors},
+            ways={t.name: _one(rng, list(t.ways)) for t in op.tensors},
             row=op.dtypes[0],
         )
         if too_big(setting):

@@ -17,8 +17,13 @@ from ..language.source import SpecInvalid, inert, suggestion
 from ..project import Project
 from ..write import replace
 from .findings import review
+<<<<<<< HEAD
 from .records import LOCK, lock_of
 from .report import FORMATS, explained
+=======
+from .refused import Refused
+from .report import FORMATS, REFUSALS, explained
+>>>>>>> main
 from .rules import RULES, SEVERITIES
 from .sides import Side, SideInvalid, driven, folder, sides
 from .values import measured
@@ -70,6 +75,7 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         return OK
     if options.update_lock:
         return _lock(project, out)
+<<<<<<< HEAD
     return _driven(project, options) if driven(options.sides) else _compared(project, options)
 
 
@@ -88,6 +94,12 @@ def _compared(project: Project, options: argparse.Namespace) -> int:
     """Print the review of two sides; its exit code."""
     try:
         base, head = sides(project, options.sides, options.spec is not None)
+=======
+    names = ("", "")
+    try:
+        base, head = sides(project, options.sides)
+        names = base.name, head.name
+>>>>>>> main
         if options.call:
             return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
@@ -96,9 +108,10 @@ def _compared(project: Project, options: argparse.Namespace) -> int:
         if not options.no_witness:
             found = witnessed(project, found, run=not options.no_run)
     except SideInvalid as invalid:
-        for problem in invalid.problems:
-            print(problem, file=sys.stderr)
-        print(f"{invalid.side}: {len(invalid.problems)} problems in its specs", file=sys.stderr)
+        refused = Refused(invalid.side, invalid.problems, *names)
+        sys.stderr.write(REFUSALS["text"](refused))
+        if options.format != "text":
+            sys.stdout.write(REFUSALS[options.format](refused))
         return INVALID
     found = dataclasses.replace(found, threshold=options.fail_on)
     sys.stdout.write(FORMATS[options.format](found, options.with_code))

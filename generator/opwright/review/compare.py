@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..derive.call_plan import symbol_kinds, symbol_of
 from ..emit.reference import cited_pages
 from ..language.model import AllowedValue, Attribute, Dim, Library, Op, Page, Tensor
 from ..language.schema import Located, Node
 from ..language.source import Mark, SpecInvalid
+from ..language.types import symbol_kinds, symbol_of
 from . import equality
 from .rules import RULES
 from .tree import MISSING, Entry, Path, exact, get, identity, items, mark, path_text, put, rename, reorder, said
