@@ -54,10 +54,23 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (purelib,) = venv.glob("lib/python*/site-packages")
     lent = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    lent |= dict.fromkeys(str(Path(found.origin).parents[1]) for name in ("yaml", "watchfiles") if (found := importlib.util.find_spec(name)) and found.origin)
+    lent |= dict.fromkeys(
+        str(Path(found.origin).parents[1])
+        for name in ("yaml", "watchfiles")
+        if (found := importlib.util.find_spec(name)) and found.origin
+    )
     (purelib / "lent.pth").write_text("".join(f"{path}\n" for path in lent), encoding="utf-8")
-    options = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}  # pip reads the last one backwards
-    environment = {**inherited, **options, "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}", "OPWRIGHT_SOURCE": str(ROOT)}
+    options = {
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+    }  # pip reads the last one backwards
+    environment = {
+        **inherited,
+        **options,
+        "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "OPWRIGHT_SOURCE": str(ROOT),
+    }
     installed = run(INSTALL["run"], venv, environment)
     assert installed.returncode == 0, installed.stdout + installed.stderr
     assert (venv / "bin" / "opwright").is_file()
@@ -126,7 +139,12 @@ def test_no_step_has_an_expression_in_its_script():
 
 
 def test_every_step_uses_the_inputs_that_there_are():
-    used = {name for step in STEPS for value in step.get("env", {}).values() for name in re.findall(r"inputs\.([\w-]+)", value)}
+    used = {
+        name
+        for step in STEPS
+        for value in step.get("env", {}).values()
+        for name in re.findall(r"inputs\.([\w-]+)", value)
+    }
     assert used == ACTION["inputs"].keys()
 
 
@@ -134,16 +152,25 @@ def test_every_step_uses_the_inputs_that_there_are():
 
 
 def hook(name: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(shlex.split(HOOKS[name]["entry"]), cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        shlex.split(HOOKS[name]["entry"]), cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
-def step(made: dict[str, Any], folder: Path, environment: dict[str, str], **inputs: str) -> subprocess.CompletedProcess[str]:
+def step(
+    made: dict[str, Any], folder: Path, environment: dict[str, str], **inputs: str
+) -> subprocess.CompletedProcess[str]:
     values = {name: inputs.get(name.replace("-", "_"), entry["default"]) for name, entry in ACTION["inputs"].items()}
-    own = {key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda m: values[m[1]], value) for key, value in made.get("env", {}).items()}
+    own = {
+        key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda m: values[m[1]], value)
+        for key, value in made.get("env", {}).items()
+    }
     return run(made["run"], folder, {**environment, **own, "GITHUB_STEP_SUMMARY": str(folder.parent / "summary.md")})
 
 
-def test_check_passes_on_a_clean_clone_and_stops_an_edit_that_was_not_generated(clone: Path, environment: dict[str, str]):
+def test_check_passes_on_a_clean_clone_and_stops_an_edit_that_was_not_generated(
+    clone: Path, environment: dict[str, str]
+):
     assert hook("opwright-check", clone, environment).returncode == 0
     assert step(CHECK, clone, environment).returncode == 0
     edit(clone, "Added to every cell of its output channel.", "Added to each cell of its output channel.")

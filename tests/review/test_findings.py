@@ -161,8 +161,13 @@ def test_an_edit_of_the_table_of_documents_moves_the_pages_that_cite_them_as_pre
     assert found.impact.unpredicted == []
     assert found.impact.observed.files == {f"docs/{name}.md" for name in FUNCTIONS}
     assert found.findings[0].moved.files == found.impact.observed.files
-    one = reviewing.reviewed(SPECS, after(("scraped page; attribute names", "a page; attribute names"), file="_sources.yaml"))
-    assert {op for finding in one.findings for op in finding.ops} == {"ConvTransposeBackwardData", "ConvolutionBackwardData"}
+    one = reviewing.reviewed(
+        SPECS, after(("scraped page; attribute names", "a page; attribute names"), file="_sources.yaml")
+    )
+    assert {op for finding in one.findings for op in finding.ops} == {
+        "ConvTransposeBackwardData",
+        "ConvolutionBackwardData",
+    }
     assert one.impact.observed.files == {"docs/conv_transpose_backward_data.md", "docs/convolution_backward_data.md"}
 
 
@@ -176,7 +181,15 @@ def test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_
 
 
 def test_a_document_that_goes_with_all_its_citations_moves_what_was_predicted():
-    gone = {name: re.sub(r",? ?source: library-3.13|\n +source: library-3.13$|^source: .*library-3.13.*\n", "", text, flags=re.MULTILINE) for name, text in SPECS.items()}
+    gone = {
+        name: re.sub(
+            r",? ?source: library-3.13|\n +source: library-3.13$|^source: .*library-3.13.*\n",
+            "",
+            text,
+            flags=re.MULTILINE,
+        )
+        for name, text in SPECS.items()
+    }
     name = f"{reviewing.FOLDER}/_sources.yaml"
     gone[name] = gone[name][: gone[name].index("  library-3.13:")]
     found = reviewing.reviewed(SPECS, gone)
@@ -189,7 +202,9 @@ def test_a_document_that_no_finding_tells_of_is_found_out(monkeypatch: pytest.Mo
     from opwright.review import compare
 
     whole = compare.edits
-    monkeypatch.setattr(compare, "edits", lambda old, new: tuple(e for e in whole(old, new) if not e.path.startswith("pages")))
+    monkeypatch.setattr(
+        compare, "edits", lambda old, new: tuple(e for e in whole(old, new) if not e.path.startswith("pages"))
+    )
     found = reviewing.reviewed(SPECS, after(("release: oneDNN 3.13.2", "release: oneDNN 3.14"), file="_sources.yaml"))
     assert "impact-unpredicted" in ids(found)
     assert "ConvTranspose: files changed unpredicted: docs/conv_transpose.md" in found.impact.unpredicted

@@ -118,7 +118,9 @@ def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
 
 
 def waiver(reason: str = "agreed", expires: str = "2030-02-01", finger: str = "0123456789abcdef") -> str:
-    return f"waivers:\n  - {{rule: docs-summary-changed, fingerprint: '{finger}', reason: {reason}, expires: {expires}}}\n"
+    return (
+        f"waivers:\n  - {{rule: docs-summary-changed, fingerprint: '{finger}', reason: {reason}, expires: {expires}}}\n"
+    )
 
 
 def test_every_change_of_waivers_and_severities_is_a_finding_of_its_own():
@@ -143,5 +145,7 @@ def test_a_branch_is_judged_by_the_severities_of_its_base():
     assert errors(excused) == ["op-revision-kept", "semantics-edge-changed"]
     assert "waiver-severity-changed" in [finding.rule.id for finding in excused.failing("warning")]
     assert errors(reviewing.reviewed(SPECS, MEANING, old_waivers=meek, waivers=meek)) == []
-    strict = reviewing.reviewed(SPECS, reviewing.edited(SPECS, OP, DOCS), old_waivers="severity: {docs: error}\n", waivers="")
+    strict = reviewing.reviewed(
+        SPECS, reviewing.edited(SPECS, OP, DOCS), old_waivers="severity: {docs: error}\n", waivers=""
+    )
     assert errors(strict) == ["docs-summary-changed"]

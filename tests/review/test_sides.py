@@ -85,7 +85,9 @@ def test_where_no_specs_are_a_review_of_the_working_tree_is_refused(
     assert cli.main(["diff", spec, spec]) == 0
 
 
-def test_a_clone_without_the_main_line_has_no_base(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_clone_without_the_main_line_has_no_base(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     git(here, "switch", "--quiet", "-c", "branch")
     edit(here, BREAK)
     git(here, "commit", "--quiet", "-am", "break")

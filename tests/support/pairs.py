@@ -38,8 +38,15 @@ def bases() -> list[dict[str, str]]:
     """Sets of specs that changes are made in: each operation alone, without its ties to others, and all together."""
     texts = reviewing.specs()
     shared = {name: text for name, text in texts.items() if name.endswith(SHARED)}
-    alone = [{**shared, name: re.sub(r"relations:\n(  - .*\n)+", "", text)} for name, text in texts.items() if name not in shared]
-    own = [{f"{reviewing.FOLDER}/{name}.yaml": (checkout.ROOT / f"tests/data/{name}.yaml").read_text(encoding="utf-8")} for name in OWN]
+    alone = [
+        {**shared, name: re.sub(r"relations:\n(  - .*\n)+", "", text)}
+        for name, text in texts.items()
+        if name not in shared
+    ]
+    own = [
+        {f"{reviewing.FOLDER}/{name}.yaml": (checkout.ROOT / f"tests/data/{name}.yaml").read_text(encoding="utf-8")}
+        for name in OWN
+    ]
     return [*alone, *own, texts]
 
 
@@ -184,7 +191,13 @@ def pair(seed: int, sets: list[dict[str, str]]) -> Pair:
             for _ in range(2):
                 name, now = _changed(now, chance)
                 names.append(name)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # the one took away what the other changes
+        except (
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ):  # the one took away what the other changes
             continue
         after = {name: mutants.written(data) for name, data in now.items()}
         if after != before and _taken(after):

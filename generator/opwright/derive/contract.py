@@ -19,7 +19,12 @@ from ..language.schema import Located
 from .call_plan import symbol_of
 from .poly import NotPolynomial, Poly
 
-ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 MIRRORED = {">=": "<=", ">": "<"}
 IN_ANY_ORDER = ("min", "max", *LOGIC, "==", "!=")
 Letters = dict[str, str]
