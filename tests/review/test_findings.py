@@ -15,13 +15,8 @@ from opwright import cli
 from opwright.language.source import SpecInvalid
 from opwright.review import rules
 from opwright.review.findings import Review
-<<<<<<< HEAD
-from opwright.review.report import FORMATS, schema
-=======
 from opwright.review.json_form import schema
 from opwright.review.report import FORMATS
-from opwright.review.waivers import locked, read_lock
->>>>>>> main
 from support import checkout, reviewing
 
 OP = "conv_transpose.yaml"

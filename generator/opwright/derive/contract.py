@@ -16,7 +16,7 @@ from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.hashing import digest
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
-from .call_plan import symbol_of
+from ..language.types import symbol_of
 from .poly import NotPolynomial, Poly
 
 ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {

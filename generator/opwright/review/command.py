@@ -17,13 +17,9 @@ from ..language.source import SpecInvalid, inert, suggestion
 from ..project import Project
 from ..write import replace
 from .findings import review
-<<<<<<< HEAD
 from .records import LOCK, lock_of
-from .report import FORMATS, explained
-=======
 from .refused import Refused
 from .report import FORMATS, REFUSALS, explained
->>>>>>> main
 from .rules import RULES, SEVERITIES
 from .sides import Side, SideInvalid, driven, folder, sides
 from .values import measured
@@ -75,7 +71,6 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         return OK
     if options.update_lock:
         return _lock(project, out)
-<<<<<<< HEAD
     return _driven(project, options) if driven(options.sides) else _compared(project, options)
 
 
@@ -92,14 +87,10 @@ def _driven(project: Project, options: argparse.Namespace) -> int:
 
 def _compared(project: Project, options: argparse.Namespace) -> int:
     """Print the review of two sides; its exit code."""
-    try:
-        base, head = sides(project, options.sides, options.spec is not None)
-=======
     names = ("", "")
     try:
-        base, head = sides(project, options.sides)
+        base, head = sides(project, options.sides, options.spec is not None)
         names = base.name, head.name
->>>>>>> main
         if options.call:
             return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
