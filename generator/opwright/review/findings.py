@@ -19,12 +19,12 @@ from ..language.model import Library
 from ..language.source import Mark
 from ..project import Project
 from . import compare, impact, lint, records
-from .compare import Edit
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
 from .sides import Side
 from .waivers import Waivers, expired
+from .walk import Edit
 
 
 @dataclass(frozen=True)

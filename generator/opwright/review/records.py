@@ -13,9 +13,9 @@ from ..language.hashing import digest, semantic_hash
 from ..language.model import Library
 from ..language.schema import place
 from ..language.source import Mark, SpecInvalid
-from .compare import Edit
 from .sides import Side, SideInvalid
 from .waivers import Lock, Waivers, read_lock, read_waivers
+from .walk import Edit
 
 LOCK, WAIVERS = "LOCK.yaml", "waivers.yaml"
 TOOLS = {"templates": "template-files-changed", "generator": "generator-code-changed"}
