@@ -1,7 +1,8 @@
 """The command `opwright`: parses arguments, runs one command, turns what it raises into an exit code.
 
 Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 5 a review
-found an effect that it had not predicted, 141 the reader of the output left, 1 anything else that failed.
+found an effect that it had not predicted, 6 it found kernels that disagree with their spec, 141 the
+reader of the output left, 1 anything else that failed.
 """
 
 from __future__ import annotations
