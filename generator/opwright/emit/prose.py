@@ -10,11 +10,11 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
+from ..derive.sizes import SizeField, vector_axes
 from ..language import expr
 from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from .entries import Entries
-from .kernels import SizeField, vector_axes
 from .python_module import parameter_name
 
 WIDTH = 110

@@ -25,11 +25,11 @@ from ..derive.call_plan import (
     symbol_of,
 )
 from ..derive.nest import ABSENT
+from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
 from ..memo import kept
-from .kernels import uses_absent
 from .printing import python
 
 NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
