@@ -16,7 +16,8 @@ from opwright.language.hashing import semantic_hash
 from opwright.language.source import SpecInvalid
 from opwright.review import rules
 from opwright.review.findings import Review
-from opwright.review.report import FORMATS, schema
+from opwright.review.json_form import schema
+from opwright.review.report import FORMATS
 from opwright.review.waivers import locked, read_lock
 from support import checkout, reviewing
 

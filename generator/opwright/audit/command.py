@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     """The command's work; its exit code."""
     from .compare import audit
     from .forms import read_page
+    from .reference import against, is_reference, today
 
     project = find(options.spec)
     library = load(project.spec, project.root)
@@ -62,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             page = read_page(path)
             op = operation(page, library, options.op)
-            done.append(Audited(page, op.op, audit(op, page)))
+            now = today(op, library, project)
+            done.append(Audited(page, op.op, against(op, page, now) if is_reference(page, now) else audit(op, page)))
         except UsageError as error:
             print(f"opwright audit: {error}", file=sys.stderr)
             failed = True

@@ -64,7 +64,7 @@ class _Lowering:
     def __init__(self, op: Op, nest: Nest, group: GroupClass | None) -> None:
         self.op, self.nest = op, nest
         self.scopes = Scopes(op, group)
-        self.addresses = Addresses(self.scopes)
+        self.addresses = Addresses(self.scopes, nest)
         self.ranges = Ranges(self.scopes)
         self.heads: list[tuple[For | If, int | None]] = []
         # A dot product walks the last output letter inside a task, so that a task's bounds serve all its cells.
@@ -135,14 +135,9 @@ class _Lowering:
         target = self.nest.target
         position = block.letter if block else None
         base, letters = self.addresses.base(target, position)
-        place: list[Expr] = []
-        if base != nodes.ZERO:
-            level = max(self.scopes.level_of(letters), TASK)
-            source = self.scopes.field_of(target.tensor)
-            place.append(Name(self.scopes.define(level, f"{target.tensor}_at", base, source)))
-        if position is not None:
-            place += self.addresses.step(target, position, f"{target.tensor}_step")
-        return nodes.total(place)
+        level = max(self.scopes.level_of(letters), TASK)
+        at = self.addresses.declared(target, f"{target.tensor}_at", level, base)
+        return at if position is None else self.addresses.moved(at, target, position, f"{target.tensor}_step")
 
     # The reductions, each inside the one before it.
 

@@ -17,7 +17,8 @@ from ..language.source import inert, suggestion
 from ..project import Project
 from ..write import replace
 from .findings import review
-from .report import FORMATS, explained
+from .refused import Refused
+from .report import FORMATS, REFUSALS, explained
 from .rules import RULES, SEVERITIES
 from .sides import Side, SideInvalid, folder, sides
 from .values import measured
@@ -70,8 +71,10 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         return OK
     if options.update_lock:
         return _lock(project, out)
+    names = ("", "")
     try:
         base, head = sides(project, options.sides)
+        names = base.name, head.name
         if options.call:
             return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
@@ -80,9 +83,10 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         if not options.no_witness:
             found = witnessed(project, found, run=not options.no_run)
     except SideInvalid as invalid:
-        for problem in invalid.problems:
-            print(problem, file=sys.stderr)
-        print(f"{invalid.side}: {len(invalid.problems)} problems in its specs", file=sys.stderr)
+        refused = Refused(invalid.side, invalid.problems, *names)
+        sys.stderr.write(REFUSALS["text"](refused))
+        if options.format != "text":
+            sys.stdout.write(REFUSALS[options.format](refused))
         return INVALID
     found = dataclasses.replace(found, threshold=options.fail_on)
     sys.stdout.write(FORMATS[options.format](found, options.with_code))
