@@ -32,6 +32,8 @@ def _shifted(a: Any) -> Any:
 CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]] = {
     "Copy": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m]'}\n", (A,), {}, lambda a: a),
     "Shift": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m - 2]'}\n", (A,), {}, _shifted),
+    "Beyond": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * a[9]'}\n", (A,), {}, np.zeros_like),
+    "Before": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * a[M - 8]'}\n", (A,), {}, np.zeros_like),
     "Reverse": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[M - 1 - m] += a[m]'}\n", (A,), {}, lambda a: a[::-1]),
     "Prefix": (
         VECTOR + F32 + "semantics: {ranges: {m: M, j: M}, where: [j <= m], reduce: 'b[m] += a[j]'}\n",

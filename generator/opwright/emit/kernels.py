@@ -62,7 +62,8 @@ class _Typed:
     """A lowered kernel in the types of a dtype row."""
 
     def __init__(self, variant: Variant, shared: Lowered) -> None:
-        self.op, self.row, self.shared = variant.op, variant.row, shared
+        self.variant, self.shared = variant, shared
+        self.op, self.row = variant.op, variant.row
         self.real = C_TYPES[self.row["accumulate"]]
         self.suffix = "f" if self.real == "float" else ""
         finish = self.op.semantics.finish

@@ -86,8 +86,11 @@ class Unary:
 
     operator: str
     operand: Expr
-    level: ClassVar[int] = UNARY
     operand_level: ClassVar[int] = POSTFIX
+
+    @property
+    def level(self) -> int:
+        return EQUAL if self.operator == "!" else UNARY  # compilers warn of `!a == b`
 
 
 @dataclass(frozen=True)
