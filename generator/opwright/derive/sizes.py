@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from ..language import expr
 from ..language.model import SPATIAL_AXES, Op
+from ..language.types import symbol_kinds, symbol_of
 from ..memo import kept
 from ..trace.recording import Prose
-from .call_plan import symbol_kinds, symbol_of
-from .nest import ABSENT, MissingAxes
+from .missing_axes import ABSENT, MissingAxes, on_missing_axes
 
 
 def vector_axes(op: Op) -> tuple[str, ...]:
@@ -70,26 +70,5 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
 
 def uses_absent(op: Op) -> bool:
     """Whether some kernel must know which spatial axes a call does not have."""
-    semantics = op.semantics
     missing = MissingAxes(op)
-    vectors = set(missing.vectors)
-    vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
-    values = [
-        semantics.assignment.target,
-        semantics.assignment.value,
-        *([semantics.finish.tree] if semantics.finish else []),
-    ]
-    reads = [read for value in values for read in expr.reads(value)]
-    calls = [
-        node for value in values for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "prod"
-    ]
-    arrangements = [way for tensor in op.tensors for way in tensor.arrangements.values()]
-    dims = [extent for tensor in op.tensors for extent in tensor.dims.values()] + [
-        e for way in arrangements for e in way.dims.values()
-    ]
-    wanted: list[tuple[expr.Expr, expr.Value]] = [(extent.tree, 1) for extent in (*semantics.ranges.values(), *dims)]
-    wanted += [(call.arguments[0], 1) for call in calls]
-    wanted += [(index, 0) for read in reads for index in read.indices]
-    wanted += [(index.tree, 0) for way in arrangements for index in way.index.values()]
-    wanted += [(guard.tree, True) for guard in semantics.where]
-    return any(expr.names(tree) & vectors and not missing.fits(tree, value) for tree, value in wanted)
+    return any(not missing.fits(tree, value) for tree, value in on_missing_axes(op))

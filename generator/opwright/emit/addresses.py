@@ -47,6 +47,7 @@ class Addresses:
                 if letter != inner:
                     parts.append(_scaled(Name(letter), self._letter_stride(accessed, letter)))
                     letters.add(letter)
+            parts += self._first(accessed)
         base = nodes.total(parts)
         for value, stride in wrapped:
             base = _offset(base, value, stride)
@@ -117,6 +118,17 @@ class Addresses:
             return self.scopes.chosen(accessed.tensor, [*map(self.scopes.poly, distances)])
 
         return self._declared(accessed.tensor, letter, letter, value)
+
+    def _first(self, accessed: Access) -> list[Expr]:
+        """Where letters at 0 stand, where arrangements differ and some axis is walked from its end."""
+        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
+        if all(start == ZERO for start in starts):
+            return []
+        name = f"{accessed.tensor}_first"
+        if name not in self.scopes.taken:
+            value = self.scopes.chosen(accessed.tensor, [*map(self.scopes.poly, starts)])
+            self.scopes.define(FUNCTION, name, value, self.scopes.field_of(accessed.tensor))
+        return [Name(name)]
 
     def _declared(self, tensor: str, along: str, suffix: str, value: Callable[[], Expr]) -> Expr:
         """A stride by its name, declared where it is asked for first."""

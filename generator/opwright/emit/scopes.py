@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..derive.nest import ABSENT, expansion
+from ..derive.missing_axes import ABSENT
+from ..derive.nest import expansion
 from ..derive.poly import Affine, Poly
 from ..derive.sizes import size_fields, vector_axes
 from ..language import expr
