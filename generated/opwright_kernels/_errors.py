@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copyreg
 
+from ._words import MOST, literal, shortened
+
 
 class SpecError(ValueError):
     """A call that the specification refuses; nothing was computed and nothing was written.
@@ -23,12 +25,13 @@ class SpecError(ValueError):
         self.op = op
         self.rule = rule
         self.argument = argument
-        self.got = got
-        self.expected = expected
+        self.got = shortened(got)
+        self.expected = shortened(expected, 4 * MOST)
         self.spec = spec
         self.nearest = nearest
-        advice = "" if nearest is None else f" (nearest valid: {nearest!r})"
-        super().__init__(f"{op}: rule {rule}: argument {argument!r} is {got}, expected {expected}{advice}; see {spec}")
+        advice = "" if nearest is None else f" (nearest valid: {literal(nearest)})"
+        is_got = f"argument {argument!r} is {self.got}, expected {self.expected}"
+        super().__init__(f"{op}: rule {rule}: {is_got}{advice}; see {spec}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy without calling the constructor, which takes keywords only."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from queue import SimpleQueue
 
-from ._arrays import int_scalar
 from ._errors import Refusal
+from ._numbers import int_scalar
 
 Kernel = Callable[[int, int], object]
 
