@@ -2,10 +2,10 @@
 # Regenerate with: opwright generate
 from typing import Any
 
-from ._build import BuildError as BuildError
 from ._description import ArrayLike, Integers
 from ._description import TensorSpec as TensorSpec
 from ._description import VariantInfo as VariantInfo
+from ._errors import BuildError as BuildError
 from ._errors import SpecError as SpecError
 from ._errors import SpecTypeError as SpecTypeError
 from ._explain import Explanation as Explanation

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _build, _compiled, _isa, _scratch, _specialize, _team, _threads
+from . import _compiled, _isa, _load, _scratch, _specialize, _team, _threads
 from ._arrays import BITS, Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._compiled import C_TYPES, Compiled
 from ._description import InputInfo, TensorSpec
@@ -165,7 +165,7 @@ class Operation(Compiled):
         key = (self.function, isa.name, label, part, file, literals)
         return _specialize.library(key, literals, partial(self.unit, isa, label, part, file, literals))
 
-    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _build.Library) -> Plan:
+    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _load.Library) -> Plan:
         row = self.rows[resolution.row][1]
         kernel = self.kernel_name(resolution, isa.name)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")

@@ -29,6 +29,11 @@ def shortened(words: str, most: int = MOST) -> str:
     return words if len(words) <= most else words[: most - 3] + "..."
 
 
+def quoted(text: str) -> str:
+    """`text`, a stranger's, as a literal that is never long."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
 def name_of(kind: type) -> str:
     """The name of a type."""
     try:

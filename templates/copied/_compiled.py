@@ -9,13 +9,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import _build, _engine, _isa, _specialize, _team
+from . import _engine, _isa, _load, _specialize, _team
 from ._description import HERE, Description
 from ._engine import DEPTHWISE
+from ._units import Unit
 
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 
-_libraries: dict[tuple[str, ...], _build.Library] = {}
+_libraries: dict[tuple[str, ...], _load.Library] = {}
 _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
 
@@ -34,7 +35,7 @@ class Compiled(Description):
         reasons = {isa.name: _isa.why_not(isa) for isa in isas}
         usable = _isa.usable(isas)
         for isa in usable:
-            reasons[isa.name] = _build.fit(self.unit(isa, label, self.parts(isa)[0]))
+            reasons[isa.name] = _load.fit(self.unit(isa, label, self.parts(isa)[0]))
             if not reasons[isa.name]:
                 break
         else:  # nothing can be had: what loading the plainest says is what there is to say
@@ -68,9 +69,7 @@ class Compiled(Description):
                     lines.append(f"{head}, int64_t part, int64_t parts);\n")
         return "".join(lines)
 
-    def unit(
-        self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()
-    ) -> _build.Unit:
+    def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()) -> Unit:
         """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
 
         The file `fixed` of the engine gets literals.
@@ -79,12 +78,12 @@ class Compiled(Description):
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
-            return _build.Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+            return Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
         group = part or ("weights" if self.fast[label] == "w" else "data")
         needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
-        return _build.Unit(
+        return Unit(
             f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
             self.cdef(isa, [label], part),
             (HERE / "c" / "entries" / f"{name}.c",),
@@ -95,11 +94,11 @@ class Compiled(Description):
             probe=engine.probe,
         )
 
-    def library(self, isa: _isa.Isa, label: str, part: str) -> _build.Library:
+    def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""
         key = (self.function, isa.name, label if isa.fast else "", part)
         if key not in _libraries:
-            _libraries[key] = _build.load(self.unit(isa, label, part))
+            _libraries[key] = _load.load(self.unit(isa, label, part))
             best = _isa.usable(self.isas(label))[0]
             if best.fast and not isa.fast:
                 why = dict(self.choice(label)[1])[best.name]

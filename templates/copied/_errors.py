@@ -11,6 +11,10 @@ import copyreg
 from ._words import MOST, literal, shortened
 
 
+class BuildError(RuntimeError):
+    """The kernels can be neither found nor compiled; the message says why and what to do."""
+
+
 class SpecError(ValueError):
     """A call that the specification refuses; nothing was computed and nothing was written.
 

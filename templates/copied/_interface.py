@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import _build, _specialize, _team, _threads
+from . import _specialize, _team, _threads
 from ._description import API
 from ._errors import Refusal
 from ._operation import Operation
@@ -51,6 +51,8 @@ def infer_shape(operation: Operation, inputs: Sequence[Any], attributes: Sequenc
 
 def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
     """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
+    from . import _build  # which most processes need not
+
     units = [_team.UNIT]
     for operation in operations:
         chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]

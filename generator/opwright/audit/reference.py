@@ -16,7 +16,7 @@ from ..emit import render
 from ..language.model import Library, Op
 from ..language.source import Mark
 from ..project import Project
-from .compare import Finding
+from .finding import Finding
 from .forms import read
 from .page import Cell, Page, Table, Text
 
@@ -54,6 +54,8 @@ def against(op: Op, page: Page, now: Page) -> tuple[Finding, ...]:
     theirs, ours = _sections(page), _sections(now)
     found: list[Finding] = []
     for name, section in ours.items():
+        if name not in theirs:
+            found.append(Finding("silent", name, "", f"a section {name}", page.at, op.at))
         found += _section(op, theirs.get(name, Section(name, page.at, (), ())), section)
     for name, section in theirs.items():
         if name not in ours:

@@ -6,15 +6,15 @@ validators follow these steps; the interpreter does not, and so can be held agai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from ..language import expr
 from ..language.expr import Binary, Expr, Name
 from ..language.model import Attribute, Constraint, Dim, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
+from ..language.types import formulas, symbol_kinds, symbol_of
 from ..memo import kept
 
 
@@ -78,51 +78,6 @@ class Check:
 Step = ParseAttribute | Bind | Extent | Compute | Check
 
 
-def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
-    """The axes of a tensor that stand for all spatial axes."""
-    kinds = symbol_kinds(op)
-    return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
-
-
-@kept
-def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
-    """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
-    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
-    for attribute in op.attributes:
-        kind = {"s64": expr.Kind("int"), "s64[]": expr.Kind("int", True), "f32": expr.Kind("real")}.get(
-            attribute.type or ""
-        )
-        if kind and not attribute.shape_of:
-            kinds[symbol_of(attribute)] = kind
-    pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
-    while pending:
-        ready = [s for s, let in pending.items() if all(expr.names(e.tree) <= kinds.keys() for e in formulas(let))]
-        if not ready:
-            break
-        for symbol in ready:
-            let = pending.pop(symbol)
-            found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
-            kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
-    return MappingProxyType(kinds)
-
-
-def symbol_of(attribute: Attribute) -> str:
-    """The letter of an attribute in expressions: its symbol, or its own name."""
-    return attribute.symbol or attribute.name or ""
-
-
-def formulas(let: Let) -> tuple[Located, ...]:
-    """The expressions of a named value."""
-    return (let.value,) if let.value is not None else tuple(let.cases.values())
-
-
-def tensor_ways(tensor: Tensor) -> dict[str, dict[str, Located]]:
-    """The extents of a tensor's axes, per arrangement."""
-    if tensor.arrangements:
-        return {name: arrangement.dims for name, arrangement in tensor.arrangements.items()}
-    return {"": tensor.dims}
-
-
 def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
     if isinstance(tree, Name):
         return tree.id, "same", None
@@ -138,7 +93,7 @@ def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
 def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool) -> tuple[Bind, set[str]]:
     ways = []
     learned: set[str] = set()
-    for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
+    for number, (name, dims) in enumerate(tensor.ways.items()):
         axes = []
         here = set(known)
         for axis, extent in dims.items():

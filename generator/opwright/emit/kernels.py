@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..derive.call_plan import symbol_kinds, symbol_of
-from ..derive.nest import ABSENT, Access, Axis, Loop, MissingAxes, Nest, Solved, Within, derive, expansion, mixed_radix
+from ..derive.missing_axes import ABSENT, MissingAxes, on_missing_axes
+from ..derive.nest import Access, Axis, Loop, Nest, Solved, Within, derive, expansion, mixed_radix
 from ..derive.poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from ..derive.variants import Variant
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, Op
 from ..language.source import Problem, SpecInvalid
+from ..language.types import symbol_kinds, symbol_of
 from ..memo import kept
 from ..trace.recording import Prose
 from .printing import Quotient, c_affine, c_condition, c_number, c_poly, c_real, quotient_name, split_monomial
@@ -157,29 +158,8 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
 
 def uses_absent(op: Op) -> bool:
     """Whether some kernel must know which spatial axes a call does not have."""
-    semantics = op.semantics
     missing = MissingAxes(op)
-    vectors = set(missing.vectors)
-    vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
-    values = [
-        semantics.assignment.target,
-        semantics.assignment.value,
-        *([semantics.finish.tree] if semantics.finish else []),
-    ]
-    reads = [read for value in values for read in expr.reads(value)]
-    calls = [
-        node for value in values for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "prod"
-    ]
-    arrangements = [way for tensor in op.tensors for way in tensor.arrangements.values()]
-    dims = [extent for tensor in op.tensors for extent in tensor.dims.values()] + [
-        e for way in arrangements for e in way.dims.values()
-    ]
-    wanted: list[tuple[expr.Expr, expr.Value]] = [(extent.tree, 1) for extent in (*semantics.ranges.values(), *dims)]
-    wanted += [(call.arguments[0], 1) for call in calls]
-    wanted += [(index, 0) for read in reads for index in read.indices]
-    wanted += [(index.tree, 0) for way in arrangements for index in way.index.values()]
-    wanted += [(guard.tree, True) for guard in semantics.where]
-    return any(expr.names(tree) & vectors and not missing.fits(tree, value) for tree, value in wanted)
+    return any(not missing.fits(tree, value) for tree, value in on_missing_axes(op))
 
 
 class _Names:
@@ -315,6 +295,16 @@ class _Builder:
             self.define(self.FUNCTION, name, self.chosen(accessed.tensor, [self.poly(d) for d in distances]))
         return name
 
+    def first(self, accessed: Access) -> str | None:
+        """Where letters at 0 stand, where arrangements differ and some axis is walked from its end."""
+        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
+        if all(start == ZERO for start in starts):
+            return None
+        name = f"{accessed.tensor}_first"
+        if name not in self.names.taken:
+            self.define(self.FUNCTION, name, self.chosen(accessed.tensor, [self.poly(start) for start in starts]))
+        return name
+
     def chosen(self, tensor: str, texts: list[str]) -> str:
         result = texts[-1]
         self.used.add(f"{tensor}_arrangement")
@@ -349,6 +339,8 @@ class _Builder:
                     stride = self.letter_stride(accessed, letter)
                     parts.append(letter if stride is None else f"{letter} * {stride}")
                     letters.add(letter)
+            if first := self.first(accessed):
+                parts.append(first)
         base = " + ".join(parts) or "0"
         for text, stride in wrapped:
             base = f"opwright_offset({base}, {text}, {stride})"
@@ -504,7 +496,9 @@ class _Builder:
         for condition in self.nest.before:
             if isinstance(condition, Within):
                 index, extent = self.affine(condition.index), self.affine(condition.extent)
-                tests.append(f"0 <= {index} && {index} < {extent}" if condition.index.letters else f"0 < {extent}")
+                # An index of 0 is not below its axis' start.
+                start = index == "0"
+                tests.append(f"0 < {extent}" if start else f"0 <= {index} && {index} < {extent}")
                 continue
             right, scale = self.affine(condition.right), self.poly(condition.scale)
             level = max(self.level_of(condition.right.letters), self.TASK)

@@ -85,7 +85,7 @@ def c_real(tree: Expr, number_type: str, read: Callable[[Read], str], integer: C
         if isinstance(node, Name) or (isinstance(node, Call) and node.function == "prod"):
             return f"({number_type})({integer(node)})"
         if isinstance(node, Unary):
-            text = f"-{visit(node.operand, _LEVEL['neg'])}"
+            text = f"-{visit(node.operand, _LEVEL['neg'] + 1)}"  # a minus beside a minus would be another operator
             return f"({text})" if level > _LEVEL["neg"] else text
         if isinstance(node, Binary) and node.op in ARITHMETIC:
             own = _LEVEL[node.op]

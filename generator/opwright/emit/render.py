@@ -242,8 +242,7 @@ def _json(value: Any) -> str:
 def _imports(ops: Iterable[Op]) -> list[str]:
     """The imports of the package's own modules, by name of the module."""
     modules = {
-        "_build": ["BuildError"],
-        "_errors": ["SpecError", "SpecTypeError"],
+        "_errors": ["BuildError", "SpecError", "SpecTypeError"],
         "_explain": ["Explanation"],
         "_description": ["TensorSpec", "VariantInfo"],
         "_interface": ["build", *SETTINGS],
