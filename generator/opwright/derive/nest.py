@@ -505,7 +505,8 @@ class _Derivation:
                 before.append(condition)
                 continue
             loop = loops[sequence[max(inside)]]
-            direct = loop.letter in index.letters
+            # A letter that is solved for moves with the loop's own, so that an index of both has no bounds here.
+            direct = [letter for letter in index.letters if reached.get(letter) == loop.letter] == [loop.letter]
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:

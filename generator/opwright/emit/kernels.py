@@ -368,10 +368,11 @@ class _Builder:
             return self.letter_stride(accessed, letter)
         if name not in self.names.taken:
             split = self.split(accessed, letter)
-            value = self.poly(next(iter(distances)))
-            if split is not None and split.index.coefficient(letter) != ONE:
-                stride = self.stride(accessed, split.name, split.stride)
-                value = f"opwright_offset(0, {self.poly(split.index.coefficient(letter))}, {stride})"
+            total = next(iter(distances))
+            value = self.poly(total)
+            if split is not None and (factor := split.index.coefficient(letter)) != ONE:
+                stride, others = self.stride(accessed, split.name, split.stride), total - factor * split.stride
+                value = f"opwright_offset({self.poly(others)}, {self.poly(factor)}, {stride})"
             self.define(self.FUNCTION, name, value)
         return name
 
