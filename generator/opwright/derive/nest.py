@@ -26,6 +26,7 @@ from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
 from ..language.source import Mark, Problem, SpecInvalid
 from ..memo import kept
+from .exactness import divided
 from .missing_axes import ABSENT, MissingAxes
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
@@ -141,6 +142,13 @@ class Expansion:
             for name, suffix in self.copies(letter, letter in self.vector_letters):
                 self.extents[name] = self.poly(extent.tree, suffix)
         self.defined = self.definitions()
+        # The quotients of a call that leave no remainder, by the names that kernels have for both.
+        pairs = list(divided(op))
+        self.quotients = frozenset(
+            tuple(f"{name}_{suffix}" if name in self.vectors else name for name in pair)
+            for pair in pairs
+            for suffix in (*self.suffixes, "")
+        )
 
     def definitions(self) -> dict[str, Poly]:
         """Named values that are polynomials, each in symbols that are none."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ..derive import meaning
 from ..derive.normal_form import normal_form
 from ..derive.variants import ISAS, layout_choices, row_name
-from ..emit.kernels import C_TYPES, RESERVED_NAMES
+from ..emit.kernels import C_TYPES
+from ..emit.scopes import RESERVED_NAMES
 from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion

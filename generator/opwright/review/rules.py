@@ -66,7 +66,7 @@ op-removed | both | breaking | variants | | op-added | Calls of it fail.
 op-added | both | compatible | variants | | op-removed | No call of today is touched.
 op-renamed | both | breaking | variants | | = | Calls by the old name fail, and so do links to its C symbols.
 op-revision-raised | none | none | none | provenance | op-revision-lowered | It announces a changed meaning.
-op-revision-lowered | none | none | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
+op-revision-lowered | none | breaking | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
 op-revision-kept | both | breaking | none | provenance | ! a raised revision is op-revision-raised | What reaches kernels changed under a revision that was given out.
 op-deprecation-added | both | compatible | none | docs | op-deprecation-removed | Calls go on, and warn that the operation will go.
 op-deprecation-removed | both | compatible | none | docs | op-deprecation-added | Calls warn no more.
@@ -252,6 +252,13 @@ lint-page-uncited | none | none | none | provenance | ! what a spec as a whole l
 lint-relation-unanswered | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | Of two operations that are tied, only one says so, and tests look at it from one side.
 lint-relation-uneven | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | A call of one operation has no counterpart in the other.
 symbol-declaration-changed | none | dangerous | code | | = | C that was compiled with the old header passes something else under the same name.
+lock-entry-added | none | none | none | provenance | lock-entry-removed | A revision is given out.
+lock-entry-removed | none | breaking | none | provenance | lock-entry-added | Nothing holds the meaning of a revision that was given out.
+lock-entry-changed | none | breaking | none | provenance | = | A revision that was given out is said to have meant something else.
+waiver-entry-added | none | none | none | provenance | waiver-entry-removed | A finding is let pass.
+waiver-entry-removed | none | none | none | provenance | waiver-entry-added | A finding is no longer let pass.
+waiver-entry-changed | none | none | none | provenance | = | A finding is let pass for another reason, or until another day.
+waiver-severity-changed | none | dangerous | none | provenance | = | Later changes are judged otherwise; this one is judged as its base says.
 template-files-changed | none | none | none | provenance | = | No edit of a spec. Both sides are rendered by today's templates; what these moved is the difference of the committed outputs.
 generator-code-changed | none | none | none | provenance | = | No edit of a spec. Both sides are rendered by today's generator; what it moved is the difference of the committed outputs.
 waiver-entry-unused | none | breaking | none | | ! a waiver is used or it is not | It lets nothing pass; take it out.
