@@ -78,8 +78,8 @@ REFERENCE = {
         + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * f'}\n",
     "QuotientBesideAnotherSize": (
         "dims: {channels: {symbol: A, min: 0}, cells: {symbol: C, min: 0}}\n"
-        "attributes: [{name: groups, symbol: B, type: s64, min: 1, default: '2'}]\n"
-        "constraints: [{id: divides, expr: A % B == 0, say: groups divide, argument: groups}]\n"
+        "attributes: [{name: divisor, symbol: B, type: s64, min: 1, default: '2'}]\n"
+        "constraints: [{id: divides, expr: A % B == 0, say: groups divide, argument: divisor}]\n"
         "inputs: [{name: a, dims: {P: A, Q: A / B, R: C}}]\noutputs: [{name: b, dims: {P: A}}]\n" + F32
         + "semantics: {ranges: {m: A, q: A / B, r: C}, reduce: 'b[m] += a[m, q, r]'}\n"
     ),
