@@ -121,7 +121,11 @@ def unnoticed(text: str, seed: str) -> list[str]:
     before = notices(audited(text))
     made = [*sampled(words(text), seed), *sampled(rows(text), seed), *gone(text)]
     assert made
-    return [alteration.what for alteration in made if alteration.text != text and notices(audited(alteration.text)) == before]
+    return [
+        alteration.what
+        for alteration in made
+        if alteration.text != text and notices(audited(alteration.text)) == before
+    ]
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -20,7 +20,9 @@ from support.spec_packages import first_disagreement, instruction_set, quick_com
 
 HEAD = "op: {name}\nrevision: 1\nsummary: An operation of a test.\n"
 F32 = "dtypes: [{a: f32, b: f32, accumulate: f32}]\n"
-PAIR = "dims: {rows: {symbol: M, min: 0}}\ninputs: [{name: a, dims: {X: M}}]\noutputs: [{name: b, dims: {X: M}}]\n" + F32
+PAIR = (
+    "dims: {rows: {symbol: M, min: 0}}\ninputs: [{name: a, dims: {X: M}}]\noutputs: [{name: b, dims: {X: M}}]\n" + F32
+)
 REFERENCE = {
     "NegatedTwice": PAIR + "semantics: {ranges: {m: M}, reduce: 'b[m] += -(-a[m])', finish: '-(-b[m])'}\n",
     "OneSizeOnTwoAxes": (
@@ -94,14 +96,19 @@ def _window(ranks: str, layout: str, body: str) -> str:
 
 
 FORWARD = (
-    f"inputs: [{{name: a, LAYOUTdims: {BIG}}}, {{name: w, dims: {TAPS}}}]\noutputs: [{{name: b, LAYOUTdims: {SMALL}}}]\n"
-    f"shape: {{O: {SIZE}}}\nsemantics: {{ranges: {{n: N, o: OC, i: O, c: IC, k: K}}, "
-    "reduce: 'b[n, o, i] += a[n, c, i * S + k * D - PB] * w[o, c, k]'}\n"
-    "normal_form: {solve: y, big: a, small: b, weights: 'w[small, big, k]'}\n"
-).replace("w[small, big, k]", "w[g, small, big, k]").replace(
-    f"dims: {TAPS}",
-    f"view: [g, o, c, k], arrangements: {{only: {{dims: {TAPS}, index: {{O: g * OC + o, I: c, X: TAP}}}}}}",
-).replace("w[o, c, k]", "w[0, o, c, k]")
+    (
+        f"inputs: [{{name: a, LAYOUTdims: {BIG}}}, {{name: w, dims: {TAPS}}}]\noutputs: [{{name: b, LAYOUTdims: {SMALL}}}]\n"
+        f"shape: {{O: {SIZE}}}\nsemantics: {{ranges: {{n: N, o: OC, i: O, c: IC, k: K}}, "
+        "reduce: 'b[n, o, i] += a[n, c, i * S + k * D - PB] * w[o, c, k]'}\n"
+        "normal_form: {solve: y, big: a, small: b, weights: 'w[small, big, k]'}\n"
+    )
+    .replace("w[small, big, k]", "w[g, small, big, k]")
+    .replace(
+        f"dims: {TAPS}",
+        f"view: [g, o, c, k], arrangements: {{only: {{dims: {TAPS}, index: {{O: g * OC + o, I: c, X: TAP}}}}}}",
+    )
+    .replace("w[o, c, k]", "w[0, o, c, k]")
+)
 BACKWARD = FORWARD.replace(f"name: a, LAYOUTdims: {BIG}", f"name: a, LAYOUTdims: {SMALL}").replace(
     f"name: b, LAYOUTdims: {SMALL}", f"name: b, LAYOUTdims: {BIG}").replace(
     f"shape: {{O: {SIZE}}}", "shape: {I: (O - 1) * S + (K - 1) * D + 1 - PB}").replace(
@@ -119,7 +126,11 @@ STATED = '  - {name: shape_of_b, type: "s64[]", required: true, length: any, sha
 
 
 def _stated(text: str) -> str:
-    return text.replace("dtypes:", "DTYPES", 1).replace("attributes:\n", "attributes:\n" + STATED).replace("DTYPES", "dtypes:")
+    return (
+        text.replace("dtypes:", "DTYPES", 1)
+        .replace("attributes:\n", "attributes:\n" + STATED)
+        .replace("DTYPES", "dtypes:")
+    )
 
 
 FAST = {

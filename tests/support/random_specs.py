@@ -66,7 +66,11 @@ class Draft:
         self.rng = rng
         self.taken: set[str] = set()
         self.folded: set[str] = set()
-        self.spec: dict[str, Any] = {"op": op, "revision": int(rng.integers(1, 4)), "summary": "An operation of a test."}
+        self.spec: dict[str, Any] = {
+            "op": op,
+            "revision": int(rng.integers(1, 4)),
+            "summary": "An operation of a test.",
+        }
         self.dims: dict[str, dict[str, Any]] = {}
         self.attributes: list[Any] = []
         self.constraints: list[Any] = []
@@ -128,7 +132,9 @@ class Draft:
     def word(self, words: Iterable[str], **keys: Any) -> str:
         """A string attribute; its name."""
         name = self.take(NAMES)
-        values: list[Any] = [word if self.chance(0.7) else {"value": word, "aliases": [f"{word}_too"]} for word in words]
+        values: list[Any] = [
+            word if self.chance(0.7) else {"value": word, "aliases": [f"{word}_too"]} for word in words
+        ]
         first = values[0] if isinstance(values[0], str) else values[0]["value"]
         entry: dict[str, Any] = {"name": name, "type": "string", "values": values}
         entry |= {"required": True} if self.chance(0.3) else {"default": first}
@@ -150,7 +156,10 @@ class Draft:
     def layout(self, axes: list[str], words: int = 2) -> str:
         """An attribute that orders some axes."""
         orders = [axes, *(self.shuffled(axes) for _ in range(words - 1))]
-        names = [f"w{number}" if self.chance(0.8) else self.one(["int", "exp", "long"]) + str(number) for number in range(words)]
+        names = [
+            f"w{number}" if self.chance(0.8) else self.one(["int", "exp", "long"]) + str(number)
+            for number in range(words)
+        ]
         if words == 1 and self.chance(0.5):
             names = [self.one(["double", "malloc", "plain"])]
         name = self.word(names)
@@ -161,7 +170,7 @@ class Draft:
         """The spec with what every family adds at will."""
         spec, chance = self.spec, self.chance
         if chance(0.2):
-            spec["description"] = "More words about it, with `marks` and \"quotes\"."
+            spec["description"] = 'More words about it, with `marks` and "quotes".'
         if chance(0.1):
             spec["deprecated"] = "Use another one."
         if chance(0.2):
@@ -177,7 +186,9 @@ class Draft:
             own = {"id": "R1", "page": "A.", "library": "B.", "ruling": "A.", "why": "So."}
             spec["discrepancies"] = ["R1"] if chance(0.5) else [{**own, "concerns": ["attributes.*"]}]
         spec["dims"] = {role: dim["symbol"] if list(dim) == ["symbol"] else dim for role, dim in self.dims.items()}
-        spec["attributes"] = [a if isinstance(a, str) else {"reason": "A test gives names at random.", **a} for a in self.attributes]
+        spec["attributes"] = [
+            a if isinstance(a, str) else {"reason": "A test gives names at random.", **a} for a in self.attributes
+        ]
         spec["layouts"] = self.layouts
         spec["inputs"], spec["outputs"] = inputs, [output]
         spec["dtypes"] = self.rows([str(t["name"]) for t in inputs if "shape_of" not in t], str(output["name"]))
@@ -197,7 +208,9 @@ class Draft:
         rows: dict[tuple[str, ...], dict[str, str]] = {}
         for _ in range(int(self.one([1, 1, 2, 3]))):
             dtype = str(self.one(["f32", "f32", "bf16", "f16", "f64"]))
-            types = [dtype] * len(inputs) if self.chance(0.8) else [str(self.one(["f32", "bf16", "f64"])) for _ in inputs]
+            types = (
+                [dtype] * len(inputs) if self.chance(0.8) else [str(self.one(["f32", "bf16", "f64"])) for _ in inputs]
+            )
             stored = dtype if self.chance(0.7) else str(self.one(["f32", "bf16", "f16", "f64"]))
             accumulate = "f64" if dtype == "f64" else str(self.one(["f32", "f32", "f64"]))
             row = {**dict(zip(inputs, types, strict=True)), output: stored, "accumulate": accumulate}
@@ -325,7 +338,9 @@ def _value(d: Draft, reads: list[str], depth: int = 0) -> str:
         }[kind]  # fmt: skip
     at = int(d.rng.integers(1, len(reads)))
     left, right = _value(d, reads[:at], depth + 1), _value(d, reads[at:], depth + 1)
-    return str(d.one([f"{left} * {right}"] * 3 + [f"({left} + {right})", f"({left} - {right})", f"min({left}, {right})"]))
+    return str(
+        d.one([f"{left} * {right}"] * 3 + [f"({left} + {right})", f"({left} - {right})", f"min({left}, {right})"])
+    )
 
 
 def _where(d: Draft, letters: dict[str, str]) -> str:
@@ -386,7 +401,9 @@ def _finish(d: Draft, output: dict[str, Any], inputs: list[dict[str, Any]]) -> s
 
 def _classes(d: Draft, letters: dict[str, str]) -> None:
     """Classes in which a size is known."""
-    plain = [extent for extent in letters.values() if extent.isalnum() and not extent.isdigit() and extent not in d.lets]
+    plain = [
+        extent for extent in letters.values() if extent.isalnum() and not extent.isdigit() and extent not in d.lets
+    ]
     if not plain or not d.chance(0.3):
         return
     one, other = str(d.one(plain)), str(d.one(plain))

@@ -29,7 +29,13 @@ def _vector(d: Draft, least: int, neutral: int, computed: list[str]) -> str:
         symbol = d.take(SYMBOLS)
         d.lets[symbol] = {"value": str(d.one(computed)), "neutral": neutral}
         return symbol
-    entry: dict[str, Any] = {"name": d.take(NAMES), "type": "s64[]", "length": "spatial", "min": least, "neutral": neutral}
+    entry: dict[str, Any] = {
+        "name": d.take(NAMES),
+        "type": "s64[]",
+        "length": "spatial",
+        "min": least,
+        "neutral": neutral,
+    }
     if d.chance(0.6):
         entry["symbol"] = d.take(SYMBOLS)
     if d.chance(0.3):
@@ -114,7 +120,10 @@ def _pool(d: Draft, w: _Window) -> Draft:
         semantics["finish"] = f"{semantics.get('finish', own)} + {inputs[-1]['name']}[{q}]"
     if d.chance(0.5):
         argument = str(d.attributes[-1]["name"])
-        d.require(d.one([f"2 * {w.taps} > 1", f"all({w.taps} >= 1) and not any({w.taps} > 9)", f"prod({w.taps}) <= 64"]), argument)
+        d.require(
+            d.one([f"2 * {w.taps} > 1", f"all({w.taps} >= 1) and not any({w.taps} > 9)", f"prod({w.taps}) <= 64"]),
+            argument,
+        )
     d.spec = d.finish(inputs, dst, semantics)
     return d
 
@@ -139,7 +148,13 @@ class _Convolution:
         big = _data(d, d.take(NAMES), self.batch, self.bigs, w.big, self.layouts)
         small = _data(d, d.take(NAMES), self.batch, self.smalls, w.small, self.layouts)
         weights, read, form = self.weights()
-        ranges = {self.n: self.batch, self.i: w.small, self.k: w.taps, self.b: self.each(self.bigs), self.a: self.each(self.smalls)}
+        ranges = {
+            self.n: self.batch,
+            self.i: w.small,
+            self.k: w.taps,
+            self.b: self.each(self.bigs),
+            self.a: self.each(self.smalls),
+        }
         if self.grouped:
             ranges[self.g] = self.groups
             for channels in (self.bigs, self.smalls):
@@ -163,7 +178,13 @@ class _Convolution:
         self.shapes(output, inputs)
         if d.chance(0.7):
             names = {"groups": self.groups, "stride": w.stride, "dilation": w.dilation, "pad": w.pad}
-            d.spec["normal_form"] = {"solve": self.solve, "big": big["name"], "small": small["name"], "weights": form, **names}
+            d.spec["normal_form"] = {
+                "solve": self.solve,
+                "big": big["name"],
+                "small": small["name"],
+                "weights": form,
+                **names,
+            }
             if bias:
                 d.spec["normal_form"]["bias"] = bias
         d.spec = d.finish(inputs, output, semantics)
@@ -220,7 +241,9 @@ class _Convolution:
             return ""
         name = d.take(NAMES)
         p, q, x = (d.letter() for _ in range(3))
-        inputs.append({"name": name, "dims": {"C": output["dims"]["C"]}, **({"optional": True} if d.chance(0.6) else {})})
+        inputs.append(
+            {"name": name, "dims": {"C": output["dims"]["C"]}, **({"optional": True} if d.chance(0.6) else {})}
+        )
         semantics["finish"] = f"{output['name']}[{p}, {q}, {x}] + {name}[{q}]"
         return name
 
@@ -242,5 +265,7 @@ class _Convolution:
         elif d.chance(0.5):
             inputs.append({"name": name, "shape_of": output["name"]})
         else:
-            d.attributes.append({"name": name, "type": "s64[]", "length": "any", "shape_of": output["name"], "required": True})
+            d.attributes.append(
+                {"name": name, "type": "s64[]", "length": "any", "shape_of": output["name"], "required": True}
+            )
         d.require(f"{w.small} == {_sizes(d, w)}", argument)
