@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from opwright.derive import nest
 from opwright.derive.variants import expand, layout_choices
-from opwright.emit import kernels
+from opwright.emit import kernels, nodes
 from opwright.generate import generated
 from opwright.project import find
 from support import reviewing
@@ -23,9 +23,9 @@ HEAVY = ("numpy", "rich", "jinja2", "bs4", "docutils", "markdown_it", "watchfile
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often each kernel's view is made, and each nest derived, by name."""
     found: Counter[str] = Counter()
-    build, derive = kernels._Builder.kernel, nest._Derivation.nest
+    build, derive = kernels._Typed.body, nest._Derivation.nest
 
-    def counted_build(self: kernels._Builder) -> kernels.Kernel:
+    def counted_build(self: kernels._Typed) -> tuple[nodes.Stmt, ...]:
         found[self.variant.name] += 1
         return build(self)
 
@@ -33,7 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         found[f"nest of {self.op.function}"] += 1
         return derive(self)
 
-    monkeypatch.setattr(kernels._Builder, "kernel", counted_build)
+    monkeypatch.setattr(kernels._Typed, "body", counted_build)
     monkeypatch.setattr(nest._Derivation, "nest", counted_derive)
     return found
 
