@@ -20,7 +20,9 @@ from support.spec_packages import first_disagreement, instruction_set, quick_com
 
 HEAD = "op: {name}\nrevision: 1\nsummary: An operation of a test.\n"
 F32 = "dtypes: [{a: f32, b: f32, accumulate: f32}]\n"
-PAIR = "dims: {rows: {symbol: M, min: 0}}\ninputs: [{name: a, dims: {X: M}}]\noutputs: [{name: b, dims: {X: M}}]\n" + F32
+PAIR = (
+    "dims: {rows: {symbol: M, min: 0}}\ninputs: [{name: a, dims: {X: M}}]\noutputs: [{name: b, dims: {X: M}}]\n" + F32
+)
 REFERENCE = {
     "NegatedTwice": PAIR + "semantics: {ranges: {m: M}, reduce: 'b[m] += -(-a[m])', finish: '-(-b[m])'}\n",
     "OneSizeOnTwoAxes": (
@@ -59,6 +61,28 @@ REFERENCE = {
         "outputs: [{name: b, dims: {R: M, S: N}}]\n" + F32.replace("a:", "c: f32, a:")
         + "semantics: {ranges: {m: M, n: N}, reduce: 'b[m, n] += a[m, n] * c[m, n]'}\n"
     ),
+    "ScatterOfWhatIsReadByBoth": (
+        "dims: {rows: {symbol: M, min: 0}, steps: {symbol: V, min: 1}, cells: {symbol: P, min: 0}, span: {symbol: Q, min: 0}}\n"
+        "attributes: [{name: far, symbol: T, type: s64, min: 1, default: '2'}, {name: near, symbol: Y, type: s64, min: 1, default: '1'}]\n"
+        "inputs: [{name: a, dims: {V: V, P: P, M: M}}]\noutputs: [{name: b, dims: {Q: Q}}]\n" + F32
+        + "shape: {Q: (V - 1) * T + M}\n"
+        "semantics: {ranges: {m: V, i: M, k: M}, reduce: 'b[m * T + i] += a[m, m + Y * i - 2, k]'}\n"
+    ),
+    "StepsOnTwoAxes": (
+        "dims: {rows: {symbol: M, min: 0}, columns: {symbol: N, min: 0}, reads: {symbol: R, min: 0}}\n"
+        "inputs: [{name: c, dims: {N: N, M: M}}, {name: a, dims: {R: R, M: M}}]\noutputs: [{name: b, dims: {M: M}}]\n"
+        + F32.replace("a:", "c: f32, a:")
+        + "semantics: {ranges: {m: M, n: N}, reduce: 'b[m] += a[n - m, M - 1 - m] * c[n, m]'}\n"
+    ),
+    "RealWithinLimits": PAIR.replace("inputs:", "attributes: [{name: f, type: f32, default: '0', min: -1, max: 2}]\ninputs:")
+        + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * f'}\n",
+    "QuotientBesideAnotherSize": (
+        "dims: {channels: {symbol: A, min: 0}, cells: {symbol: C, min: 0}}\n"
+        "attributes: [{name: divisor, symbol: B, type: s64, min: 1, default: '2'}]\n"
+        "constraints: [{id: divides, expr: A % B == 0, say: groups divide, argument: divisor}]\n"
+        "inputs: [{name: a, dims: {P: A, Q: A / B, R: C}}]\noutputs: [{name: b, dims: {P: A}}]\n" + F32
+        + "semantics: {ranges: {m: A, q: A / B, r: C}, reduce: 'b[m] += a[m, q, r]'}\n"
+    ),
     "NamesOfRules": (
         "dims: {rows: {symbol: M, min: 0}}\nattributes: [{name: rule, type: s64, default: '1'},"
         " {name: say, type: s64, default: '1'}, {name: argument, type: s64, default: '1'}]\n"
@@ -94,14 +118,19 @@ def _window(ranks: str, layout: str, body: str) -> str:
 
 
 FORWARD = (
-    f"inputs: [{{name: a, LAYOUTdims: {BIG}}}, {{name: w, dims: {TAPS}}}]\noutputs: [{{name: b, LAYOUTdims: {SMALL}}}]\n"
-    f"shape: {{O: {SIZE}}}\nsemantics: {{ranges: {{n: N, o: OC, i: O, c: IC, k: K}}, "
-    "reduce: 'b[n, o, i] += a[n, c, i * S + k * D - PB] * w[o, c, k]'}\n"
-    "normal_form: {solve: y, big: a, small: b, weights: 'w[small, big, k]'}\n"
-).replace("w[small, big, k]", "w[g, small, big, k]").replace(
-    f"dims: {TAPS}",
-    f"view: [g, o, c, k], arrangements: {{only: {{dims: {TAPS}, index: {{O: g * OC + o, I: c, X: TAP}}}}}}",
-).replace("w[o, c, k]", "w[0, o, c, k]")
+    (
+        f"inputs: [{{name: a, LAYOUTdims: {BIG}}}, {{name: w, dims: {TAPS}}}]\noutputs: [{{name: b, LAYOUTdims: {SMALL}}}]\n"
+        f"shape: {{O: {SIZE}}}\nsemantics: {{ranges: {{n: N, o: OC, i: O, c: IC, k: K}}, "
+        "reduce: 'b[n, o, i] += a[n, c, i * S + k * D - PB] * w[o, c, k]'}\n"
+        "normal_form: {solve: y, big: a, small: b, weights: 'w[small, big, k]'}\n"
+    )
+    .replace("w[small, big, k]", "w[g, small, big, k]")
+    .replace(
+        f"dims: {TAPS}",
+        f"view: [g, o, c, k], arrangements: {{only: {{dims: {TAPS}, index: {{O: g * OC + o, I: c, X: TAP}}}}}}",
+    )
+    .replace("w[o, c, k]", "w[0, o, c, k]")
+)
 BACKWARD = FORWARD.replace(f"name: a, LAYOUTdims: {BIG}", f"name: a, LAYOUTdims: {SMALL}").replace(
     f"name: b, LAYOUTdims: {SMALL}", f"name: b, LAYOUTdims: {BIG}").replace(
     f"shape: {{O: {SIZE}}}", "shape: {I: (O - 1) * S + (K - 1) * D + 1 - PB}").replace(
@@ -119,7 +148,11 @@ STATED = '  - {name: shape_of_b, type: "s64[]", required: true, length: any, sha
 
 
 def _stated(text: str) -> str:
-    return text.replace("dtypes:", "DTYPES", 1).replace("attributes:\n", "attributes:\n" + STATED).replace("DTYPES", "dtypes:")
+    return (
+        text.replace("dtypes:", "DTYPES", 1)
+        .replace("attributes:\n", "attributes:\n" + STATED)
+        .replace("DTYPES", "dtypes:")
+    )
 
 
 FAST = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,15 @@ OPS = (
 LETTERS = "m n i j k c g o p q r t u v x y z xy ii u1 g1 k1 oc".split()
 COMMON = """\
 dims:
-  shared_size: {symbol: SH, min: 0, typical: 6, summary: a size that specs share}
+  shared_size: {min: 0, typical: 6, summary: a size that specs share}
 attributes:
   - {name: alpha, symbol: AL, type: f32, default: "0.5", min: -4, max: 4, summary: A factor that specs share.}
 let:
-  twice: {value: "2 * AL2", summary: a value that specs share}
-  thrice: {value: "3", summary: a number that specs share}
+  three: {value: "3", summary: a number that specs share, source: page-1}
 layouts:
   shared_order: {ab: [A, B], ba: [B, A]}
 constraints:
-  - {id: shared-rule, expr: "SH <= 4096", say: the shared size is small, argument: alpha}
+  - {id: shared-rule, expr: AL < 3, say: the factor is small, argument: alpha, source: page-1}
 classes:
   - {name: rest, summary: all that are left}
 discrepancies:
@@ -64,9 +63,14 @@ class Draft:
 
     def __init__(self, rng: Rng, op: str) -> None:
         self.rng = rng
+        self.fast = ["f32", "bf16", "f16"]  # the rows of a normal form
         self.taken: set[str] = set()
         self.folded: set[str] = set()
-        self.spec: dict[str, Any] = {"op": op, "revision": int(rng.integers(1, 4)), "summary": "An operation of a test."}
+        self.spec: dict[str, Any] = {
+            "op": op,
+            "revision": int(rng.integers(1, 4)),
+            "summary": "An operation of a test.",
+        }
         self.dims: dict[str, dict[str, Any]] = {}
         self.attributes: list[Any] = []
         self.constraints: list[Any] = []
@@ -105,7 +109,8 @@ class Draft:
             entry["typical"] = int(self.one([1, 4, 64]))
         if self.chance(0.3):
             entry["summary"] = "cells"
-        self.dims[f"size_{len(self.dims)}"] = {**entry, **keys}
+        shared = "shared_size" not in self.dims and not keys and self.chance(0.1)
+        self.dims["shared_size" if shared else f"size_{len(self.dims)}"] = {**entry, **keys}
         return symbol
 
     def number(self, least: int, **keys: Any) -> str:
@@ -128,7 +133,9 @@ class Draft:
     def word(self, words: Iterable[str], **keys: Any) -> str:
         """A string attribute; its name."""
         name = self.take(NAMES)
-        values: list[Any] = [word if self.chance(0.7) else {"value": word, "aliases": [f"{word}_too"]} for word in words]
+        values: list[Any] = [
+            word if self.chance(0.7) else {"value": word, "aliases": [f"{word}_too"]} for word in words
+        ]
         first = values[0] if isinstance(values[0], str) else values[0]["value"]
         entry: dict[str, Any] = {"name": name, "type": "string", "values": values}
         entry |= {"required": True} if self.chance(0.3) else {"default": first}
@@ -150,7 +157,10 @@ class Draft:
     def layout(self, axes: list[str], words: int = 2) -> str:
         """An attribute that orders some axes."""
         orders = [axes, *(self.shuffled(axes) for _ in range(words - 1))]
-        names = [f"w{number}" if self.chance(0.8) else self.one(["int", "exp", "long"]) + str(number) for number in range(words)]
+        names = [
+            f"w{number}" if self.chance(0.8) else self.one(["int", "exp", "long"]) + str(number)
+            for number in range(words)
+        ]
         if words == 1 and self.chance(0.5):
             names = [self.one(["double", "malloc", "plain"])]
         name = self.word(names)
@@ -161,13 +171,13 @@ class Draft:
         """The spec with what every family adds at will."""
         spec, chance = self.spec, self.chance
         if chance(0.2):
-            spec["description"] = "More words about it, with `marks` and \"quotes\"."
+            spec["description"] = 'More words about it, with `marks` and "quotes".'
         if chance(0.1):
             spec["deprecated"] = "Use another one."
         if chance(0.2):
             spec["source"] = ["page-1"]
         items: list[dict[str, Any]] = [*inputs, output, *(a for a in self.attributes if isinstance(a, dict))]
-        for item in [*items, *self.constraints]:
+        for item in [*items, *(c for c in self.constraints if isinstance(c, dict))]:
             if chance(0.1):
                 item["source"] = "page-1"
         for item in items:
@@ -177,7 +187,9 @@ class Draft:
             own = {"id": "R1", "page": "A.", "library": "B.", "ruling": "A.", "why": "So."}
             spec["discrepancies"] = ["R1"] if chance(0.5) else [{**own, "concerns": ["attributes.*"]}]
         spec["dims"] = {role: dim["symbol"] if list(dim) == ["symbol"] else dim for role, dim in self.dims.items()}
-        spec["attributes"] = [a if isinstance(a, str) else {"reason": "A test gives names at random.", **a} for a in self.attributes]
+        spec["attributes"] = [
+            a if isinstance(a, str) else {"reason": "A test gives names at random.", **a} for a in self.attributes
+        ]
         spec["layouts"] = self.layouts
         spec["inputs"], spec["outputs"] = inputs, [output]
         spec["dtypes"] = self.rows([str(t["name"]) for t in inputs if "shape_of" not in t], str(output["name"]))
@@ -185,19 +197,30 @@ class Draft:
             row |= {str(t["name"]): "s32" for t in inputs if "shape_of" in t}
         spec["let"], spec["shape"], spec["constraints"] = self.lets, self.shape, self.constraints
         spec["semantics"] = semantics
-        if chance(0.1):
-            spec["relations"] = [{"equals": spec["op"], "with": {t["name"]: t["name"] for t in [*inputs, output]}}]
+        if chance(0.2):
+            spec["relations"] = [self.relation(inputs, output)]
         return {key: value for key, value in spec.items() if value not in ({}, [])}
+
+    def relation(self, inputs: list[dict[str, Any]], output: dict[str, Any]) -> dict[str, Any]:
+        """A tie of the operation to itself, which is well said, if not true."""
+        data = [tensor["name"] for tensor in inputs if "shape_of" not in tensor]
+        relation = {"with": {name: name for name in [*data, output["name"]]}}
+        kind = self.one(["equals", "adjoint", "gradient"])
+        relation |= {"adjoint": {"in": data[0]}, "gradient": {"of": data[0]}}.get(kind, {})
+        words = [word for tensor in [*inputs, output] for word in self.layouts.get(tensor.get("layout", ""), {})]
+        return {kind: self.spec["op"], **relation, **({"formats": {words[0]: words[-1]}} if words else {})}
 
     def rows(self, inputs: list[str], output: str) -> list[dict[str, str]]:
         """Rows of data types that calls can tell apart."""
         if "normal_form" in self.spec and self.chance(0.8):  # which has fast kernels then
-            names = self.shuffled(["f32", "bf16", "f16"])[: int(self.one([1, 1, 2]))]
+            names = self.shuffled(self.fast)[: int(self.one([1, 1, 2]))]
             return [{**dict.fromkeys([*inputs, output], name), "accumulate": "f32"} for name in names]
         rows: dict[tuple[str, ...], dict[str, str]] = {}
         for _ in range(int(self.one([1, 1, 2, 3]))):
             dtype = str(self.one(["f32", "f32", "bf16", "f16", "f64"]))
-            types = [dtype] * len(inputs) if self.chance(0.8) else [str(self.one(["f32", "bf16", "f64"])) for _ in inputs]
+            types = (
+                [dtype] * len(inputs) if self.chance(0.8) else [str(self.one(["f32", "bf16", "f64"])) for _ in inputs]
+            )
             stored = dtype if self.chance(0.7) else str(self.one(["f32", "bf16", "f16", "f64"]))
             accumulate = "f64" if dtype == "f64" else str(self.one(["f32", "f32", "f64"]))
             row = {**dict(zip(inputs, types, strict=True)), output: stored, "accumulate": accumulate}
@@ -217,7 +240,7 @@ class Draft:
 
 def _extent(d: Draft, letters: dict[str, str]) -> str:
     """The extent of a new range letter."""
-    kind = d.one(["size"] * 5 + ["shared"] * 2 + ["attribute", "number", "quotient", "named"])
+    kind = "size" if not letters else d.one(["size"] * 5 + ["shared"] * 2 + ["attribute", "number", "quotient", "named"])
     if kind == "shared" and letters:
         return str(d.one(list(letters.values())))
     if kind == "attribute":
@@ -325,7 +348,9 @@ def _value(d: Draft, reads: list[str], depth: int = 0) -> str:
         }[kind]  # fmt: skip
     at = int(d.rng.integers(1, len(reads)))
     left, right = _value(d, reads[:at], depth + 1), _value(d, reads[at:], depth + 1)
-    return str(d.one([f"{left} * {right}"] * 3 + [f"({left} + {right})", f"({left} - {right})", f"min({left}, {right})"]))
+    return str(
+        d.one([f"{left} * {right}"] * 3 + [f"({left} + {right})", f"({left} - {right})", f"min({left}, {right})"])
+    )
 
 
 def _where(d: Draft, letters: dict[str, str]) -> str:
@@ -386,7 +411,9 @@ def _finish(d: Draft, output: dict[str, Any], inputs: list[dict[str, Any]]) -> s
 
 def _classes(d: Draft, letters: dict[str, str]) -> None:
     """Classes in which a size is known."""
-    plain = [extent for extent in letters.values() if extent.isalnum() and not extent.isdigit() and extent not in d.lets]
+    plain = [
+        extent for extent in letters.values() if extent.isalnum() and not extent.isdigit() and extent not in d.lets
+    ]
     if not plain or not d.chance(0.3):
         return
     one, other = str(d.one(plain)), str(d.one(plain))
@@ -410,8 +437,10 @@ def _finished(d: Draft, inputs: list[dict[str, Any]], output: dict[str, Any], se
     if d.chance(0.15):
         d.attributes.append("alpha" if d.chance(0.5) else {"use": "alpha", "default": "1", "reason": "It is a test."})
         semantics["reduce"] += " * AL"
+        if d.chance(0.5):
+            d.constraints.append("shared-rule")
     if d.chance(0.1):
-        d.lets[d.take(SYMBOLS)] = {"use": "thrice"}
+        d.lets[d.take(SYMBOLS)] = {"use": "three"}
     d.spec = d.finish(inputs, output, semantics)
     return d
 
@@ -433,10 +462,12 @@ def texts_of(drafts: Iterable[Draft]) -> dict[str, str]:
     return {"_common.yaml": COMMON, "_sources.yaml": SOURCES, **own}
 
 
-def accepted(rng: Rng, refusals: Counter[str] | None = None) -> tuple[Draft, Library]:
+def accepted(
+    rng: Rng, refusals: Counter[str] | None = None, family: Callable[[Rng], Draft] = draw
+) -> tuple[Draft, Library]:
     """The next spec that loads."""
     while True:
-        draft = draw(rng)
+        draft = family(rng)
         try:
             return draft, load_texts(texts_of([draft]))
         except SpecInvalid as invalid:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .random_specs import NAMES, SYMBOLS, Draft, Rng
+from .random_specs import NAMES, OPS, SYMBOLS, Draft, Rng
 
 RANKS = [(1, 1), (2, 2), (3, 3), (1, 2), (2, 3), (1, 3), (1, 3)]
 
@@ -29,7 +30,13 @@ def _vector(d: Draft, least: int, neutral: int, computed: list[str]) -> str:
         symbol = d.take(SYMBOLS)
         d.lets[symbol] = {"value": str(d.one(computed)), "neutral": neutral}
         return symbol
-    entry: dict[str, Any] = {"name": d.take(NAMES), "type": "s64[]", "length": "spatial", "min": least, "neutral": neutral}
+    entry: dict[str, Any] = {
+        "name": d.take(NAMES),
+        "type": "s64[]",
+        "length": "spatial",
+        "min": least,
+        "neutral": neutral,
+    }
     if d.chance(0.6):
         entry["symbol"] = d.take(SYMBOLS)
     if d.chance(0.3):
@@ -57,11 +64,22 @@ def _symbols(d: Draft) -> _Window:
 
 def window(rng: Rng, op: str) -> Draft:
     """An operation over spatial axes."""
+    d, w = _started(rng, op)
+    return _pool(d, w) if d.chance(0.35) else _Convolution(d, w, d.chance(0.7)).draft()
+
+
+def form(rng: Rng, dtypes: Sequence[str] = ("f32", "bf16", "f16")) -> Draft:
+    """An operation with a normal form, most often with rows that have fast kernels."""
+    d, w = _started(rng, str(rng.choice(OPS)))
+    d.fast = list(dtypes)
+    return _Convolution(d, w, True).draft()
+
+
+def _started(rng: Rng, op: str) -> tuple[Draft, _Window]:
     d = Draft(rng, op)
     least, most = d.one(RANKS)
     d.spec["spatial_rank"] = {"min": least, "max": most}
-    w = _symbols(d)
-    return _pool(d, w) if d.chance(0.35) else _Convolution(d, w).draft()
+    return d, _symbols(d)
 
 
 def _data(d: Draft, name: str, batch: str, channels: str, space: str, layouts: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +132,10 @@ def _pool(d: Draft, w: _Window) -> Draft:
         semantics["finish"] = f"{semantics.get('finish', own)} + {inputs[-1]['name']}[{q}]"
     if d.chance(0.5):
         argument = str(d.attributes[-1]["name"])
-        d.require(d.one([f"2 * {w.taps} > 1", f"all({w.taps} >= 1) and not any({w.taps} > 9)", f"prod({w.taps}) <= 64"]), argument)
+        d.require(
+            d.one([f"2 * {w.taps} > 1", f"all({w.taps} >= 1) and not any({w.taps} > 9)", f"prod({w.taps}) <= 64"]),
+            argument,
+        )
     d.spec = d.finish(inputs, dst, semantics)
     return d
 
@@ -122,8 +143,8 @@ def _pool(d: Draft, w: _Window) -> Draft:
 class _Convolution:
     """A convolution, solved for the small side, the big one or the weights, with or without groups."""
 
-    def __init__(self, d: Draft, w: _Window) -> None:
-        self.d, self.w = d, w
+    def __init__(self, d: Draft, w: _Window, form: bool) -> None:
+        self.d, self.w, self.form = d, w, form
         self.solve = d.one(["x", "y", "w"])
         self.batch, self.bigs, self.smalls = d.size(), d.size(), d.size()
         self.grouped = d.chance(0.6)
@@ -139,7 +160,13 @@ class _Convolution:
         big = _data(d, d.take(NAMES), self.batch, self.bigs, w.big, self.layouts)
         small = _data(d, d.take(NAMES), self.batch, self.smalls, w.small, self.layouts)
         weights, read, form = self.weights()
-        ranges = {self.n: self.batch, self.i: w.small, self.k: w.taps, self.b: self.each(self.bigs), self.a: self.each(self.smalls)}
+        ranges = {
+            self.n: self.batch,
+            self.i: w.small,
+            self.k: w.taps,
+            self.b: self.each(self.bigs),
+            self.a: self.each(self.smalls),
+        }
         if self.grouped:
             ranges[self.g] = self.groups
             for channels in (self.bigs, self.smalls):
@@ -161,9 +188,15 @@ class _Convolution:
         semantics["reduce"] = f"{target} += {' * '.join(reads)}"
         bias = self.bias(output, inputs, semantics)
         self.shapes(output, inputs)
-        if d.chance(0.7):
+        if self.form:
             names = {"groups": self.groups, "stride": w.stride, "dilation": w.dilation, "pad": w.pad}
-            d.spec["normal_form"] = {"solve": self.solve, "big": big["name"], "small": small["name"], "weights": form, **names}
+            d.spec["normal_form"] = {
+                "solve": self.solve,
+                "big": big["name"],
+                "small": small["name"],
+                "weights": form,
+                **names,
+            }
             if bias:
                 d.spec["normal_form"]["bias"] = bias
         d.spec = d.finish(inputs, output, semantics)
@@ -201,6 +234,8 @@ class _Convolution:
                 "by_big": {"dims": {"O": each_a, "I": self.bigs, "X": w.taps}, "index": spread_b},
             }
             kept = list(ways) if d.chance(0.4) else [d.one(list(ways))]
+            if d.chance(0.3):
+                ways["by_small"]["summary"] = "Who writes it so."
             tensor["arrangements"] = {way: ways[way] for way in d.shuffled(kept)}
             roles = {"g": self.g if self.grouped else "0", "a": self.a, "b": self.b, "k": self.k}
             names = {"g": "g", "a": "small", "b": "big", "k": "k"}
@@ -220,7 +255,9 @@ class _Convolution:
             return ""
         name = d.take(NAMES)
         p, q, x = (d.letter() for _ in range(3))
-        inputs.append({"name": name, "dims": {"C": output["dims"]["C"]}, **({"optional": True} if d.chance(0.6) else {})})
+        inputs.append(
+            {"name": name, "dims": {"C": output["dims"]["C"]}, **({"optional": True} if d.chance(0.6) else {})}
+        )
         semantics["finish"] = f"{output['name']}[{p}, {q}, {x}] + {name}[{q}]"
         return name
 
@@ -242,5 +279,7 @@ class _Convolution:
         elif d.chance(0.5):
             inputs.append({"name": name, "shape_of": output["name"]})
         else:
-            d.attributes.append({"name": name, "type": "s64[]", "length": "any", "shape_of": output["name"], "required": True})
+            d.attributes.append(
+                {"name": name, "type": "s64[]", "length": "any", "shape_of": output["name"], "required": True}
+            )
         d.require(f"{w.small} == {_sizes(d, w)}", argument)

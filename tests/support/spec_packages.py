@@ -108,7 +108,9 @@ def _tolerance(op: Op, found: np.ndarray) -> dict[str, float]:
     return {"rtol": {2: 1e-2, 4: 1e-4, 8: 1e-4}[found.itemsize], "atol": 1e-4}
 
 
-def first_disagreement(module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str] | None = None) -> str | None:
+def first_disagreement(
+    module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str] | None = None
+) -> str | None:
     """Legal calls and calls a step away from legal; the first on which package and interpreter differ."""
     caller = Caller(op, rng)
     for number, drawn in enumerate(caller.legal(count)):

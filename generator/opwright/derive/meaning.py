@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..emit.entries import forms
-from ..emit.kernels import kernel, size_fields
+from ..emit.kernels import kernel
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from ..language.model import GroupClass, Op, Tensor
@@ -21,6 +21,7 @@ from .call_plan import Bind, plan
 from .exactness import conjuncts, quotients
 from .missing_axes import neutrals
 from .nest import substitute
+from .sizes import size_fields
 from .variants import PORTABLE, Variant, layout_choices
 
 INIT = re.compile(r"-?(inf|[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)")

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from ..derive.nest import Access, access, expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
+from ..derive.sizes import size_fields
 from ..derive.variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
 from ..language.expr import Name, Read
 from ..language.model import SPATIAL_AXES, GroupClass, NormalForm, Op
 from ..language.source import Problem, SpecInvalid
 from ..memo import kept
-from .kernels import Parameter, parameters, size_fields
-from .printing import split_monomial
+from .arithmetic import split_monomial
+from .kernels import Parameter, parameters
 
 # The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
@@ -244,7 +245,7 @@ class _View:
         return ("-" if negative else "") + first + "".join(f" {'-' if n else '+'} {text}" for n, text in rest)
 
     def product(self, powers: Monomial, factor: int) -> str:
-        above, quotients = split_monomial(powers)
+        above, quotients = split_monomial(powers, self.expansion.quotients)
         parts = [f"{self.size(dividend)} / {self.size(divisor)}" for dividend, divisor in quotients]
         # C groups from the left, so only a later quotient needs its brackets.
         parts = [*parts[:1], *(f"({part})" for part in parts[1:]), *map(self.size, above)]

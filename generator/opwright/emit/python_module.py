@@ -15,12 +15,12 @@ from ..derive import bounds
 from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan
 from ..derive.missing_axes import ABSENT
 from ..derive.nest import substitute
+from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
 from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import kept
-from .kernels import uses_absent
 from .printing import python
 
 NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ..derive import meaning
 from ..derive.normal_form import normal_form
 from ..derive.variants import ISAS, layout_choices, row_name
-from ..emit.kernels import C_TYPES, RESERVED_NAMES
+from ..emit.kernels import C_TYPES
+from ..emit.scopes import RESERVED_NAMES
 from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion
@@ -37,6 +38,8 @@ MODULES = frozenset({
     "index", "init", "isa", "load", "main", "onnx", "operation", "private", "rules", "scratch", "specialize", "team",
     "threads", "torch", "units",
 })  # fmt: skip
+# Names in the entries of fast kernels, which take tensors as parameters.
+ENTRY_NAMES = frozenset({"problem", "scratch", "sizes", "team"})
 # `count` is a word of finish, `accumulate` one of the rows of data types.
 TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -170,7 +173,8 @@ def _names(op: Op) -> Iterator[Problem]:
     shapes = {giver.name for giver in op.stated_by(op.output)}
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
-        if name in TAKEN | derived or name.startswith("opwright"):
+        own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
+        if name in TAKEN | derived | own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
             )

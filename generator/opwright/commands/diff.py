@@ -7,25 +7,28 @@ import dataclasses
 import datetime
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
 from ..calls import call_text
-from ..console import say, table
+from ..console import console, say, table
 from ..errors import UsageError
 from ..language.source import SpecInvalid, inert, suggestion
 from ..project import Project
+from ..review.findings import review
+from ..review.records import LOCK, lock_of
+from ..review.refused import Refused
+from ..review.report import FORMATS, REFUSALS, explained
+from ..review.rules import RULES, SEVERITIES
+from ..review.sides import Side, SideInvalid, driven, folder, sides
+from ..review.values import measured
+from ..review.waivers import locked
+from ..review.witness import called, witnessed
 from ..write import replace
-from .findings import review
-from .records import LOCK, lock_of
-from .refused import Refused
-from .report import FORMATS, REFUSALS, explained
-from .rules import RULES, SEVERITIES
-from .sides import Side, SideInvalid, driven, folder, sides
-from .values import measured
-from .waivers import locked
-from .witness import called, witnessed
+from . import options as shared
 
+EXAMPLE = "opwright diff git:main --format markdown   # exits 1 on findings, 3 on a bad spec, 5 on a wrong prediction"
 OK, FINDINGS, INVALID, WRONG = 0, 1, 3, 6
 
 
@@ -56,6 +59,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", action="store_true", help="list the rules")
     parser.add_argument("--explain", metavar="RULE", help="tell all about one rule")
     parser.add_argument("--update-lock", action="store_true", help="write new revisions into spec/LOCK.yaml")
+    parser.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
+    parser.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
+
+
+def run(options: argparse.Namespace) -> int:
+    return diff(shared.project(options), options, console())
 
 
 def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
@@ -122,7 +131,7 @@ def _lock(project: Project, out: Console) -> int:
     side = folder(project.spec, project.root)
     path = project.records / LOCK
     name = path.relative_to(project.root).as_posix()
-    text = locked(side.library(), lock_of(side).revisions)
+    text = locked(side.library(), lock_of(side))
     if side.records.get(LOCK) != text:
         replace(path, text.encode("utf-8"))
     say(out, f"{name}: {text.count('@')} revisions")
