@@ -32,6 +32,9 @@ def named(op: Op, edits: Sequence[Edit]) -> tuple[set[str], set[int]]:
     """The names and the numbers that edits speak of, and the names that decide whether those matter."""
     text = " ".join(f"{edit.path.replace('.', ' ')} {edit.was} {edit.now}" for edit in edits)
     names = set(_NAME.findall(text))
+    for tensor in op.tensors:  # the sizes that a tensor is split by
+        if any(f".{tensor.name}.arrangements" in edit.path for edit in edits):
+            names |= {name for dims in tensor.ways.values() for size in dims.values() for name in expr.names(size.tree)}
     lets, changed = op.lets, {symbol for symbol in op.lets if any(symbol in e.path.split(".") for e in edits)}
     for _ in lets:  # what is computed from a changed value, and the word that chooses it
         changed |= {s for s, let in lets.items() if any(expr.names(f.tree) & changed for f in formulas(let))}
