@@ -78,7 +78,7 @@ def operations() -> tuple[str, ...]:
 
 
 def explain(
-    op: str, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
+    op: str, /, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
 ) -> Explanation:
     """What a call would do, without doing it: every resolved value and where the spec says so, the kernel and why.
 
@@ -89,7 +89,7 @@ def explain(
     return _explain.explain(operation, *_interface.bound(operation, inputs, attributes), threads, specialize)
 
 
-def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]:
+def infer_shape(op: str, /, *inputs: Any, **attributes: Any) -> tuple[int, ...]:
     """The shape of the array that a call would return. Takes what `explain` takes, and raises what it raises."""
     operation = _operation_of(op)
     return _interface.infer_shape(operation, *_interface.bound(operation, inputs, attributes))
