@@ -24,7 +24,7 @@ import numpy as np
 from . import _engine, _isa, _load, _scratch, _specialize, _team, _threads
 from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._engine import DEPTHWISE
-from ._errors import Refusal
+from ._errors import BuildError, Refusal
 from ._rules import DTYPES, Resolution
 from ._units import Unit
 
@@ -319,7 +319,12 @@ class Operation:
         label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
         part = DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else ""
-        plan = self.planned(resolution, isa, self.library(isa, label, part))
+        try:
+            library = self.library(isa, label, part)
+        except BuildError:
+            _choices.pop((self.function, label), None)  # what keeps the compiler from running now may pass
+            raise
+        plan = self.planned(resolution, isa, library)
         if not isa.fast:
             return plan
         fixed = cache(partial(self.fixed, plan, isa, label, part))
