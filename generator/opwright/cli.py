@@ -116,7 +116,7 @@ def _why(options: argparse.Namespace) -> int:
     from .console import console
     from .trace import why as why
 
-    found = why.why(_project(options), options.file)
+    found = why.why(_project(options), options.file, options.every)
     if options.json:
         print(why.as_json(found))
     else:
@@ -307,9 +307,12 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
         "why",
         _why,
         "Tell what a generated file or line comes from: specs, templates, parts of the generator, and their commits.",
-        "opwright why generated/opwright_kernels/c/convolution_f32.c:120   # or without the line, for all of the file",
+        "opwright why generated/opwright_kernels/c/convolution_f32.c:150   # or without the line, for all of the file",
     )
     made.add_argument("file", metavar="FILE[:LINE]", help="a generated file, from here or from inside the package")
+    made.add_argument(
+        "--every", action="store_true", help="of a line: try every field that was read, not only those that it names"
+    )
     _json(made)
     _folders(made)
 

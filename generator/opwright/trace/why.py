@@ -5,18 +5,19 @@ each with the commit that last moved it. The file is made anew in memory, and wa
 which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read: the
 same record that `diff` predicts by.
 
-A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that it
-names: by a symbol or a name that stands in it, or because it holds their text. That is a reading of the line, not a
-proof; the shape of a line may hang on a field that it does not name.
+A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that move it:
+a field is edited, the file made once more, and the line compared. The fields that are tried are those whose names or
+text stand in the line, and what shapes every line; on request all that were read.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from .. import parallel
 from ..console import say
 from ..emit import render
 from ..emit.render import Output
@@ -34,6 +36,7 @@ from ..language.schema import Assignment, Located
 from ..language.source import suggestion
 from ..project import COMMAND, GENERATOR, Project
 from ..write import MANIFEST, compare
+from .edits import edits
 from .footprint import footprint, watching
 from .history import Commit, History
 from .marking import Line, Place, marked
@@ -41,6 +44,8 @@ from .origins import Origins, Step, traced
 from .recording import Field, fields, record
 
 STEPS = 4  # the innermost calls that are shown of a chain
+SHAPING = ("semantics", "spatial_rank", "layouts")  # parts of a spec that make lines without being named in them
+MADE_FROM, TEXT = "made from it", "its text"
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,8 @@ class Why:
     reads: int
 
 
-def why(project: Project, name: str) -> Why:
-    """What FILE or FILE:LINE comes from. Raises UsageError for what is not generated."""
+def why(project: Project, name: str, every: bool = False) -> Why:
+    """What FILE or FILE:LINE comes from; `every` tries all fields. Raises UsageError for what is not generated."""
     file, _, digits = name.rpartition(":")
     file, line = (file, int(digits)) if file and digits.isdecimal() else (name, 0)
     specs = load(project.spec, project.root)
@@ -95,7 +100,9 @@ def why(project: Project, name: str) -> Why:
         history=teller.history.known,
         templates=teller.templates(chosen, bool(line)),
         generator=teller.generator(chosen[0] if line else (), origins),
-        spec=teller.named(known, "".join(p.text for p in chosen[0])) if line else teller.read(known),
+        spec=teller.moving(_Line(specs, project, path, text.splitlines(), line), known, every)
+        if line
+        else teller.read(known),
         reads=len(known),
     )
 
@@ -121,6 +128,33 @@ def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
         return inside
     named = [path for path in known if PurePosixPath(path).name == PurePosixPath(inside).name]
     raise UsageError(f"{name} is not a generated file{suggestion(named[0] if named else inside, known)}")
+
+
+class _Line:
+    """A line of a file, and whether an edit of a field changes it."""
+
+    def __init__(self, library: Library, project: Project, path: str, lines: Sequence[str], number: int) -> None:
+        self.library, self.project, self.path, self.lines, self.number = library, project, path, lines, number - 1
+        self.text = lines[self.number]
+        self.says = re.search(r"\w", self.text) is not None
+        self.environment = render.environment(project.templates)
+
+    def moves(self, field: Field, held: bool) -> bool:
+        """Whether an edit of a field changes the line; one that leaves no such file does where the line held it."""
+        return any(self._changed(edited, held) for edited in edits(self.library, field))
+
+    def _changed(self, edited: Library, held: bool) -> bool:
+        try:
+            output = _outputs(edited, self.project).get(self.path)
+            if output is None:
+                return held
+            made = render.tidy(self.path, output.text(self.environment)).splitlines()
+        except Exception:  # an edited spec need not make sense, and then it shows nothing
+            return False
+        if len(made) == len(self.lines):
+            return made[self.number] != self.text
+        blocks = difflib.SequenceMatcher(None, self.lines, made, autojunk=False).get_matching_blocks()
+        return not any(block.a <= self.number < block.a + block.size for block in blocks)
 
 
 class _Teller:
@@ -172,10 +206,17 @@ class _Teller:
         """Every field that was read."""
         return tuple(self._field(field, "") for field in known.values())
 
-    def named(self, known: Mapping[str, Field], text: str) -> tuple[Part, ...]:
-        """The fields that a line names: the name's own where the spec has one, else what belongs to it."""
-        found = [(field, because) for field in known.values() if (because := _named(field, text))]
-        return tuple(self._field(field, because) for field, because in found)
+    def moving(self, line: _Line, known: Mapping[str, Field], every: bool) -> tuple[Part, ...]:
+        """The fields an edit of which changes a line."""
+        named = {path: because for path, field in known.items() if (because := _named(field, line.text))}
+        tried = [path for path in known if every or path in named or _shapes(path)]
+        tried = tried if line.says else []
+        moved = {
+            path
+            for path, found in zip(tried, parallel.each(lambda p: line.moves(known[p], named.get(p) == TEXT), tried))
+            if found
+        }
+        return tuple(self._field(known[path], named.get(path, MADE_FROM)) for path in known if path in moved)
 
     def _field(self, field: Field, because: str) -> Part:
         return self.part(field.path.removeprefix("ops."), self.root / field.at.file, field.at.line, because)
@@ -185,14 +226,19 @@ def _named(field: Field, text: str) -> str:
     """How a line names a field; nothing where it does not."""
     value = field.value.text if isinstance(field.value, (Located, Assignment)) else str(field.value)
     if not re.fullmatch(r"[\w.-]*", value) and value in text:
-        return "its text"
+        return TEXT
     words = [name for name in sorted(field.names) if _stands(name, text)]
     return f"named {', '.join(words)}" if words else ""
 
 
+def _shapes(path: str) -> bool:
+    return path.split(".")[2:3] in ([part] for part in SHAPING)
+
+
 def _stands(name: str, text: str) -> bool:
-    """Whether a name stands in a line, alone or as a part of another, as S does in S_w."""
-    return bool(re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text))
+    """Whether a name stands in a line, alone or as a part of another, as S does in S_w; C has axes in small letters."""
+    words = "|".join({re.escape(name), re.escape(name.lower())})
+    return bool(re.search(rf"(?<![A-Za-z0-9])({words})(?![A-Za-z0-9])", text))
 
 
 def as_json(found: Why) -> str:
@@ -201,7 +247,7 @@ def as_json(found: Why) -> str:
 
 def show(found: Why, out: Console) -> None:
     """A tree on a terminal, indented lines in a pipe."""
-    said = f"{len(found.spec)} of the {found.reads} fields that this file comes from are named in the line"
+    said = f"an edit of {len(found.spec)} of the {found.reads} fields that this file comes from changes the line"
     read = f"{found.reads} fields were read, and no other can move this file"
     branches = {
         "templates": _rows(found.templates),
