@@ -98,13 +98,13 @@ def _lock_file(path: Path) -> int:
             status = path.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
                 raise
-            _remove(path)
+            remove(path)
             continue
         status = os.fstat(at)
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
             return at
         os.close(at)
-        _remove(path)
+        remove(path)
 
 
 @contextmanager
@@ -129,9 +129,7 @@ def put(work: Path, entry: Path, good: Callable[[], bool]) -> None:
     """Make the folder `work` the entry, unless somebody else has just put a good one there."""
     if good():
         return
-    if os.path.lexists(entry):
-        with contextlib.suppress(FileNotFoundError):  # somebody was faster
-            _remove(entry)
+    remove(entry)
     try:
         work.rename(entry)
     except OSError:
@@ -146,11 +144,15 @@ def _folder_beside(entry: Path) -> Path:
     return folder
 
 
-def _remove(entry: Path) -> None:
-    """Take an entry away at once, whoever put it there, then delete what of it can be deleted."""
+def remove(entry: Path) -> None:
+    """Take an entry, or what else is there, away at once, whoever put it there; then delete what can be deleted."""
+    if not os.path.lexists(entry):
+        return
     aside = _folder_beside(entry)
     try:
         entry.rename(aside / "entry" if entry.is_symlink() or not entry.is_dir() else aside)
+    except FileNotFoundError:
+        pass  # somebody was faster
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -178,6 +180,6 @@ def _clear(path: Path, unused: Callable[[os.stat_result], bool]) -> None:
         elif path.suffix == ".tmp":
             shutil.rmtree(path, ignore_errors=True)
         else:
-            _remove(path)
+            remove(path)
     finally:
         os.close(at)

@@ -181,7 +181,7 @@ class _Building:
                     self.compile(target, work, submit)
                     _entries.put(work, entry, done)
                 self.compiled = True
-                entry.with_name(entry.name + ".log").unlink(missing_ok=True)
+                _entries.remove(entry.with_name(entry.name + ".log"))
                 return entry
         except OSError as error:
             raise BuildError(f"{target.unit.name} cannot be built in {self.folder}: {error}") from error
@@ -206,6 +206,7 @@ class _Building:
         log.write_text("".join(f"$ {shlex.join(a.args)}\n{a.stdout}" for a in finished), "utf-8", "replace")
         if any(answer.returncode for answer in finished):
             failed = self.folder / f"{target.stem}{self.compiler.key}.log"
+            _entries.remove(failed)
             log.replace(failed)
             raise BuildError(
                 f"{target.unit.name} does not compile; the whole log is {failed}, and ends:\n{_end(finished)}"

@@ -19,7 +19,7 @@ from audit.pages_of import ROOT, audited, library, text_of
 from audit.test_real_pages import RULED
 from audit.test_real_pages import text_of as published
 from opwright.audit import reference
-from opwright.audit.command import operation
+from opwright.commands.audit import operation
 from opwright.audit.finding import Finding
 from opwright.audit.forms import read
 from opwright.project import find
@@ -121,7 +121,11 @@ def unnoticed(text: str, seed: str) -> list[str]:
     before = notices(audited(text))
     made = [*sampled(words(text), seed), *sampled(rows(text), seed), *gone(text)]
     assert made
-    return [alteration.what for alteration in made if alteration.text != text and notices(audited(alteration.text)) == before]
+    return [
+        alteration.what
+        for alteration in made
+        if alteration.text != text and notices(audited(alteration.text)) == before
+    ]
 
 
 @pytest.mark.parametrize("name", OWN)

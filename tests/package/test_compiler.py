@@ -205,3 +205,57 @@ def test_one_broken_unit_does_not_keep_the_others_from_being_built(tmp_path, cac
     with pytest.raises(ok.BuildError, match="bad does not compile"):
         _build.build(units)
     assert [name.split("-")[0] for name in entries(cache)] == ["good"]
+
+
+def test_a_cc_that_is_no_command_is_told(unit, monkeypatch):
+    monkeypatch.setenv("CC", "gcc 'x" + "y" * 9999)
+    with pytest.raises(ok.BuildError, match=r"CC is .*\.\.\.., which is no command: No closing quotation") as caught:
+        _load.load(unit)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("flags", "freedom"),
+    [
+        ("-ffast-math", "to take NaN for impossible, to reorder sums"),
+        ("-O0 -ffast-math", "to reorder sums"),
+        ("-Ofast", "to reorder sums"),
+        ("-ffinite-math-only", "to take NaN for impossible;"),
+        ("-fno-signed-zeros", "to ignore the sign of zero;"),
+        ("-freciprocal-math", "to multiply by reciprocals;"),
+        ("-funsafe-math-optimizations", "to reorder sums"),
+        ("-fno-signed-zeros -fno-trapping-math -fassociative-math", "to reorder sums"),
+    ],
+)
+def test_a_compiler_that_breaks_the_numerics_is_refused(unit, cache, monkeypatch, name, flags, freedom):
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("CC", f"{name} {flags}")
+    with pytest.raises(ok.BuildError, match=f"breaks the numerics that kernels promise: .* is free .*{freedom}"):
+        _load.load(unit)
+    assert entries(cache) == []
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_flags_that_keep_the_numerics_are_taken(unit, monkeypatch, name):
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("CC", f"{name} -g -fno-math-errno -O3 -DFAST_MATH")
+    assert _load.load(unit).lib.twice(4) == 8
+
+
+@pytest.mark.parametrize("variable", ["OPWRIGHT_SPECIALIZE", "OPWRIGHT_NUM_THREADS"])
+def test_a_number_of_five_thousand_digits_in_the_environment_is_refused_in_a_few_words(variable):
+    program = (
+        "import numpy as np, opwright_kernels as ok\n"
+        "x, w = np.ones((1, 99, 99, 16), np.float32), np.ones((3, 3, 16, 8), np.float32)\n"
+        "try: ok.convolution(x, w, strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1])\n"
+        "except ok.SpecError as error: print(error.argument, len(str(error)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "OPWRIGHT_ISA": "portable", variable: "9" * 5000}
+    environment.pop("OPWRIGHT_CACHE_DIR")
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    argument, length = done.stdout.split()
+    assert (argument, int(length) < 400) == (variable, True)

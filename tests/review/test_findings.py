@@ -12,13 +12,11 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from opwright import cli
-from opwright.language.hashing import semantic_hash
 from opwright.language.source import SpecInvalid
 from opwright.review import rules
 from opwright.review.findings import Review
 from opwright.review.json_form import schema
 from opwright.review.report import FORMATS
-from opwright.review.waivers import locked, read_lock
 from support import checkout, reviewing
 
 OP = "conv_transpose.yaml"
@@ -89,21 +87,6 @@ def test_a_changed_meaning_needs_a_new_revision(meaning: Review):
     assert sorted(ids(meaning)) == ["op-revision-kept", "semantics-edge-changed"]
     raised = reviewing.reviewed(SPECS, after(GUARD, ("revision: 1", "revision: 2")))
     assert sorted(ids(raised)) == ["op-revision-raised", "semantics-edge-changed"]
-
-
-def test_a_revision_in_the_lock_keeps_its_meaning_whatever_the_base_says():
-    lock = "revisions: {ConvTranspose@2: 00000000000000aa}\n"
-    found = reviewing.reviewed(SPECS, after(("revision: 1", "revision: 2")), lock=lock)
-    assert sorted(ids(found)) == ["op-revision-kept", "op-revision-raised"]
-
-
-def test_the_lock_only_grows():
-    from opwright.language.load import load_texts
-
-    library = load_texts(SPECS)
-    first = locked(library, {"Convolution@1": "00000000000000aa"})
-    assert read_lock(first, "LOCK.yaml")["Convolution@1"] == "00000000000000aa"
-    assert len(read_lock(first, "LOCK.yaml")) == 6
 
 
 def test_operations_that_come_and_go_take_their_kernels_with_them():
@@ -243,13 +226,6 @@ def test_a_c_declaration_that_changes_under_its_name_is_told_once():
     assert found.now.startswith("typedef struct opwright_conv_transpose_sizes { int64_t IC; int64_t N; int64_t OC;")
 
 
-def test_a_new_revision_is_asked_to_be_locked_where_there_is_a_lock():
-    lock = "revisions: {ConvTranspose@1: 00000000000000aa}\n"
-    raised = after(("revision: 1", "revision: 2"))
-    assert sorted(ids(reviewing.reviewed(SPECS, raised, lock=lock))) == ["op-revision-raised", "op-revision-unlocked"]
-    assert ids(reviewing.reviewed(SPECS, raised)) == ["op-revision-raised"]
-
-
 # The proof.
 
 
@@ -273,20 +249,6 @@ def test_a_difference_that_no_finding_tells_is_found_out(monkeypatch: pytest.Mon
     assert any("do not account for the whole difference" in text for text in found.impact.unpredicted)
 
 
-# The lock.
-
-
-def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
-    from opwright.language.load import load_texts
-
-    path = checkout.ROOT / "spec/LOCK.yaml"
-    committed = path.read_text(encoding="utf-8")
-    library = load_texts(reviewing.specs())
-    known = read_lock(committed, "LOCK.yaml")
-    assert {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops}.items() <= known.items()
-    assert committed == locked(library, known)
-
-
 # Waivers.
 
 
@@ -308,12 +270,6 @@ def test_a_waiver_that_is_unused_or_expired_fails(docs_only: Review):
 def test_a_waiver_of_more_than_180_days_is_refused(docs_only: Review):
     with pytest.raises(SpecInvalid, match="within 180 days"):
         reviewing.reviewed(SPECS, after(DOCS), waivers=waiver(docs_only.findings[0], "2031-01-01"))
-
-
-def test_a_project_remaps_severities(docs_only: Review):
-    found = reviewing.reviewed(SPECS, after(DOCS), waivers="severity: {docs: error}\n")
-    assert [f.severity for f in found.findings] == ["error"]
-    assert [f.severity for f in docs_only.findings] == ["info"]
 
 
 # The forms.
@@ -430,35 +386,6 @@ def test_a_commit_and_a_single_file_are_sides(tmp_path: Path, capsys: pytest.Cap
     driver = [path, str(tmp_path / "old.yaml"), "0", "100644", str(tmp_path / path), "0", "100644"]
     assert cli.main(["diff", *driver, *spec]) == 0
     assert "docs-summary-changed" in capsys.readouterr().out
-
-
-def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them(tmp_path: Path):
-    here = checkout.copy(tmp_path)
-
-    def git(*arguments: str) -> None:
-        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
-        subprocess.run(["git", *identity, *arguments], cwd=here, check=True, capture_output=True)
-
-    def told(*sides: str) -> list[str]:
-        ran = checkout.run(here, "-m", "opwright", "diff", *sides, "--format", "json")
-        assert ran.returncode == 0, ran.stderr
-        findings = json.loads(ran.stdout)["findings"]
-        assert all(finding["severity"] == "notice" for finding in findings)
-        return [finding["rule"] for finding in findings]
-
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "all")
-    assert told("git:HEAD") == []
-    template = here / "templates/docs/api.md.j2"
-    template.write_text(template.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
-    assert told("git:HEAD") == ["template-files-changed"]
-    module = here / "generator/opwright/emit/prose.py"
-    module.write_text(module.read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
-    assert told("git:HEAD") == ["generator-code-changed", "template-files-changed"]
-    git("commit", "-am", "more")
-    assert told("git:HEAD^", "git:HEAD") == ["generator-code-changed", "template-files-changed"]
-    assert told("git:HEAD") == told("git:HEAD", "spec") == []
 
 
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]):

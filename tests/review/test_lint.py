@@ -90,6 +90,6 @@ def test_a_note_about_the_new_side_is_a_finding_that_can_be_waived():
     said = (
         f"waivers: [{{rule: {note.rule.id}, fingerprint: '{note.fingerprint}', reason: soon, expires: 2030-02-01}}]\n"
     )
-    waived = reviewing.reviewed(SPECS, after, waivers=said)
+    waived = reviewing.reviewed(SPECS, after, old_waivers=said, waivers=said)
     assert [f.rule.id for f in waived.failing("notice")] == ["source-page-added"]
     assert [f.rule.id for f in reviewing.reviewed(after, SPECS).findings] == ["source-page-removed"]

@@ -56,9 +56,13 @@ def test_the_first_line_counts_findings_by_contract(review: Review):
     assert FORMATS["text"](review, False).startswith(first)
     assert FORMATS["markdown"](review, False).startswith(f"### Spec review: {first}")
     assert json.loads(FORMATS["json"](review, False))["contracts"] == counts
-    assert bs4.BeautifulSoup(FORMATS["html"](review, False), "html.parser").select_one(".lead").get_text()+ "\n" == first
+    assert (
+        bs4.BeautifulSoup(FORMATS["html"](review, False), "html.parser").select_one(".lead").get_text() + "\n" == first
+    )
     assert sum(counts.values()) == len(review.findings)
-    waived = dataclasses.replace(review, findings=tuple(dataclasses.replace(f, waived="agreed") for f in review.findings))
+    waived = dataclasses.replace(
+        review, findings=tuple(dataclasses.replace(f, waived="agreed") for f in review.findings)
+    )
     assert words.lead(waived) == f"{len(review.findings)} waived"
     assert words.lead(dataclasses.replace(review, findings=())) == "no findings"
 
@@ -95,7 +99,9 @@ def long_review(review: Review, count: int, size: int) -> Review:
     template = review.findings[0]
     filling = "\u00e4|`" * (size // 3)
     many = [
-        dataclasses.replace(template, path=f"path.{n}", was=f"{n} {filling}", now=f"{n} {NASTY * 2}", fingerprint=f"{n:016x}")
+        dataclasses.replace(
+            template, path=f"path.{n}", was=f"{n} {filling}", now=f"{n} {NASTY * 2}", fingerprint=f"{n:016x}"
+        )
         for n in range(count)
     ]
     return dataclasses.replace(review, findings=tuple(many))
@@ -154,7 +160,9 @@ def test_a_waived_finding_is_a_skipped_case(review: Review):
     waived = dataclasses.replace(review, findings=(dataclasses.replace(first, waived="agreed"), *rest))
     made = ElementTree.fromstring(FORMATS["junit"](waived, False))
     assert made.get("skipped") == "1"
-    assert [case.find("skipped").get("message") for case in made.iter("testcase") if case.find("skipped") is not None] == ["agreed"]
+    assert [
+        case.find("skipped").get("message") for case in made.iter("testcase") if case.find("skipped") is not None
+    ] == ["agreed"]
 
 
 # A side that cannot be used.
@@ -188,7 +196,9 @@ def documents(form: str, text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
-def test_a_broken_spec_has_a_well_formed_report_and_exits_with_3(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_broken_spec_has_a_well_formed_report_and_exits_with_3(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     folders = []
     for name, texts in (("old", SPECS), ("bad", reviewing.edited(SPECS, OP, ("revision: 1", "revision: none")))):
         for path, text in texts.items():

@@ -230,7 +230,7 @@ def test_texts_of_a_view_are_traced_to_the_functions_that_made_them(library: Lib
     origins.traced(outputs(standin, project)[KERNELS].view, found)
     stride = [step.function for step in found.of("weights_stride_i")]
     assert stride[0] == "kernel"
-    assert "stride" in stride
+    assert {"lowered", "elements", "_stride"} <= {*stride}
     first = next(iter(found.of("bias may be NULL and then counts as 0.")))
     assert Path(first.module).name == "prose.py"
     assert {"kernel", "unit_head", "semantic_hash"} <= {step.function for step in found.asked}
@@ -251,18 +251,35 @@ def test_a_line_is_told_by_the_names_in_it(capsys: pytest.CaptureFixture[str], t
     found = json.loads(out)
     assert code == 0
     assert found["text"].strip().startswith("const int64_t k_h_step")
-    assert [part["file"] for part in found["templates"]] == ["templates/c/unit.c.j2", "templates/c/kernel.c.j2"]
-    assert found["templates"][-1]["name"] == "define"
-    assert "solved_constants" in [part["name"] for part in found["generator"]]
-    assert {part["file"] for part in found["generator"]} <= {
-        "generator/opwright/emit/kernels.py",
-        "generator/opwright/emit/printing.py",
-    }
+    assert [part["file"] for part in found["templates"]][:3] == [
+        f"templates/c/{name}.c.j2" for name in ("unit", "kernel", "nodes")
+    ]
+    assert [part["name"] for part in found["templates"][1:]] == ["define", "block", "declare", "binary", "name", "call"]
+    assert "steps" in [part["name"] for part in found["generator"]]
+    assert {Path(part["file"]).name for part in found["generator"]} <= {"lowering.py", "ranges.py", "scopes.py"}
     symbol = next(part for part in found["spec"] if part["name"] == "ConvTranspose.attributes.strides.symbol")
     assert symbol["because"] == "named S"
     spec_line = (ROOT / symbol["file"]).read_text(encoding="utf-8").splitlines()[symbol["line"] - 1]
     assert spec_line.strip() == "symbol: S"
     assert not [part for part in found["spec"] if ".attributes.groups." in part["name"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("const int64_t k_h_step = S_h / ", "semantics.ranges.k"),
+        ("const int64_t weights_stride_i = ", "inputs.weights.name"),
+        ("for (int64_t c = 0; c < IC; ++c) {", "semantics.ranges.c"),
+        ("sums[lane] = 0.0f;", "semantics.init"),
+        ("sums[dst_w_at + i_w * S_w] += src", "semantics.reduce"),
+        ("dst[dst_at + dst_w] = sums", "semantics.finish"),
+    ],
+)
+def test_a_statement_is_told_by_the_field_that_it_was_made_from(
+    capsys: pytest.CaptureFixture[str], texts: dict[str, str], text: str, field: str
+):
+    found = json.loads(run(capsys, f"{PACKAGE / KERNELS}:{line_of(texts, KERNELS, text)}", "--json")[1])
+    assert f"ConvTranspose.{field}" in [part["name"] for part in found["spec"] if part["because"] == "its statement"]
 
 
 def test_a_rule_of_a_module_is_told_by_its_constraint(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
@@ -287,7 +304,7 @@ def test_a_file_is_told_by_all_that_was_read_for_it(
     found = json.loads(out)
     assert code == 0
     assert {f"ops.{part['name']}" for part in found["spec"]} == reads[KERNELS] & recording.fields(library).keys()
-    assert {Path(part["file"]).name for part in found["templates"]} == {"unit.c.j2", "kernel.c.j2", "nest.c.j2"}
+    assert {Path(part["file"]).name for part in found["templates"]} == {"unit.c.j2", "kernel.c.j2", "nodes.c.j2"}
     assert {Path(part["file"]).name for part in found["generator"]} >= {"kernels.py", "prose.py", "hashing.py"}
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..derive.sizes import SizeField, vector_axes
 from ..language import expr
 from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_kinds, symbol_of
 from .entries import Entries
-from .kernels import SizeField, vector_axes
 from .python_module import parameter_name
 
 WIDTH = 110

@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from ..derive.sizes import SizeField, size_fields
 from ..derive.variants import ISAS, PORTABLE, entries_path, expand, row_name
 from ..language import hashing
 from ..language.model import Library, Op
@@ -24,7 +25,8 @@ from ..project import CARRIED, TEMPLATE_SUFFIXES
 from ..trace.recording import Prose
 from . import prose, python_module, reference, wrap
 from .entries import Entries, entries, fast_isas
-from .kernels import Kernel, SizeField, kernel, size_fields
+from .kernels import Kernel, kernel
+from .printer import c
 
 COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
 SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
@@ -115,6 +117,7 @@ def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environ
         "tuple": tuple_,
         "markdown": markdown,
         "code": code,
+        "c": c,
     }
     return env
 

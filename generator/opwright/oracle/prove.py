@@ -80,13 +80,16 @@ def evaluate(op: Op, form: NormalForm, inputs: Sequence[Array | None], judgement
     big, small = (_Data(op, judgement, name, given[name], groups) for name in (form.big, form.small))
     weights = given[form.weights.tree.tensor].astype(np.float64)
     place, taps = _weights(op, judgement, form.weights.tree, (groups, small.channels, big.channels))
+    if any((at < 0).any() for at in place):
+        raise IndexError("an index of the weights is below 0")
     rank = len(taps)
     steps = [values.get(form.stride, (1,) * rank), values.get(form.dilation, (1,) * rank)]
     at, exists = _joined(small.extents, big.extents, taps, *steps, values.get(form.pad, (0,) * rank))
     w = weights[place].reshape(*weights[place].shape[:3], -1)
     if form.solve == "w":
         solved = np.einsum("ngbqt,ngaq->gabt", np.where(exists, big.cells[..., at], 0), small.cells)
-        weights[place] = solved.reshape(weights[place].shape)
+        weights[...] = np.nan  # which a cell that no index reaches stays, as fast kernels leave it alone
+        weights[place] = solved.reshape(w.shape[:3] + taps)
         return weights
     if form.solve == "y":
         small.cells = np.einsum("ngbqt,gabt->ngaq", np.where(exists, big.cells[..., at], 0), w)

@@ -30,9 +30,9 @@ from ..oracle import sample
 from ..oracle.interpret import compute
 from ..oracle.sample import Setting
 from ..oracle.validate import NUMPY, Array, Judgement, each, judge
-from .compare import Edit
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
+from .walk import Edit
 
 TERMS = 2**16  # index tuples that the interpreter visits for one call
 LARGEST = 16  # the greatest extent that a spec's own constants put into a call

@@ -7,10 +7,14 @@ where the field gives a name, another name wherever it stands. They need not mak
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jinja2 import Environment
+
+from ..emit.render import Output, tidy
 from ..language import expr
 from ..language.model import Library, Op
 from ..language.renaming import rename, rename_axis
@@ -19,9 +23,43 @@ from ..memo import kept
 from .recording import NAMES, Field
 from .recording import _labelled as labelled
 
+Outputs = Callable[[Library], Mapping[str, Output]]
 LETTERS = "QZVJYUqzvjyuABCDEFGHIKLMNOPRSTWXabcdefghiklmnoprstwx"
 OTHER = {"f32": "f64", "f64": "f32", "bf16": "f16", "f16": "bf16", "s32": "s64", "s64": "s32", "spatial": "any"}
 _CONDITION = re.compile(r"[<>]|[=!]=|\b(and|or|not)\b")
+
+
+class Trial:
+    """A line of a file, which is held against what the file becomes when a field is edited."""
+
+    def __init__(
+        self, library: Library, outputs: Outputs, environment: Environment, path: str, lines: Sequence[str], line: int
+    ) -> None:
+        self.library, self.outputs, self.environment, self.path, self.lines = library, outputs, environment, path, lines
+        self.at = line - 1
+        self.text = lines[self.at]
+        self.says = re.search(r"\w", self.text) is not None
+
+    def moves(self, field: Field, held: bool) -> bool | None:
+        """Whether an edit of a field changes the line; None where no edit could be rendered.
+
+        An edit that leaves no such file changes a line that `held` the field's text.
+        """
+        changed = [self._changed(edited, held) for edited in edits(self.library, field)]
+        return True if True in changed else False if False in changed else None
+
+    def _changed(self, edited: Library, held: bool) -> bool | None:
+        try:
+            output = self.outputs(edited).get(self.path)
+            if output is None:
+                return held
+            made = tidy(self.path, output.text(self.environment)).splitlines()
+        except Exception:  # an edited spec need not make sense, and then it shows nothing
+            return None
+        if len(made) == len(self.lines):
+            return made[self.at] != self.text
+        blocks = difflib.SequenceMatcher(None, self.lines, made, autojunk=False).get_matching_blocks()
+        return not any(block.a <= self.at < block.a + block.size for block in blocks)
 
 
 def edits(library: Library, field: Field) -> Iterator[Library]:

@@ -6,18 +6,19 @@ which template printed what, `origins.py` which functions made the texts, `footp
 same record that `diff` predicts by.
 
 A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that move it:
-a field is edited, the file made once more, and the line compared. The fields that are tried are those whose names or
-text stand in the line, and what shapes every line; on request all that were read.
+a field is edited, the file made once more, and the line compared (`edits.py`). The fields that are tried are the one
+that the line's statement was made from, where it is one of C, those whose names or text stand in the line, and what
+shapes every line; on request all that were read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import functools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -36,7 +37,7 @@ from ..language.schema import Assignment, Located
 from ..language.source import suggestion
 from ..project import COMMAND, GENERATOR, Project
 from ..write import MANIFEST, compare
-from .edits import edits
+from .edits import Trial
 from .footprint import footprint, watching
 from .history import Commit, History
 from .marking import Line, Place, marked
@@ -45,7 +46,7 @@ from .recording import Field, fields, record
 
 STEPS = 4  # the innermost calls that are shown of a chain
 SHAPING = ("semantics", "spatial_rank", "layouts")  # parts of a spec that make lines without being named in them
-MADE_FROM, TEXT = "made from it", "its text"
+MADE_FROM, TEXT, STATEMENT = "made from it", "its text", "its statement"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,12 @@ def why(project: Project, name: str, every: bool = False) -> Why:
         history=teller.history.known,
         templates=teller.templates(chosen, bool(line)),
         generator=teller.generator(chosen[0] if line else (), origins),
-        spec=teller.moving(_Line(specs, project, path, text.splitlines(), line), known, every)
+        spec=teller.moving(
+            Trial(specs, functools.partial(_outputs, project=project), environment, path, text.splitlines(), line),
+            known,
+            chosen[0],
+            every,
+        )
         if line
         else teller.read(known),
         reads=len(known),
@@ -130,33 +136,6 @@ def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
     raise UsageError(f"{name} is not a generated file{suggestion(named[0] if named else inside, known)}")
 
 
-class _Line:
-    """A line of a file, and whether an edit of a field changes it."""
-
-    def __init__(self, library: Library, project: Project, path: str, lines: Sequence[str], number: int) -> None:
-        self.library, self.project, self.path, self.lines, self.number = library, project, path, lines, number - 1
-        self.text = lines[self.number]
-        self.says = re.search(r"\w", self.text) is not None
-        self.environment = render.environment(project.templates)
-
-    def moves(self, field: Field, held: bool) -> bool:
-        """Whether an edit of a field changes the line; one that leaves no such file does where the line held it."""
-        return any(self._changed(edited, held) for edited in edits(self.library, field))
-
-    def _changed(self, edited: Library, held: bool) -> bool:
-        try:
-            output = _outputs(edited, self.project).get(self.path)
-            if output is None:
-                return held
-            made = render.tidy(self.path, output.text(self.environment)).splitlines()
-        except Exception:  # an edited spec need not make sense, and then it shows nothing
-            return False
-        if len(made) == len(self.lines):
-            return made[self.number] != self.text
-        blocks = difflib.SequenceMatcher(None, self.lines, made, autojunk=False).get_matching_blocks()
-        return not any(block.a <= self.number < block.a + block.size for block in blocks)
-
-
 class _Teller:
     """Names things as people find them, and knows their history."""
 
@@ -175,7 +154,12 @@ class _Teller:
     def templates(self, lines: Iterable[Line], line: bool) -> tuple[Part, ...]:
         """The lines of templates that printed a line, the caller first; or all templates of a file."""
         places = dict.fromkeys(
-            place for pieces in lines for piece in pieces if piece.text.strip() for place in piece.places
+            place
+            for pieces in lines
+            for piece in pieces
+            if piece.text.strip()
+            for place in piece.places
+            if place.template
         )
         if line:
             return tuple(self._place(place) for place in places)
@@ -206,20 +190,28 @@ class _Teller:
         """Every field that was read."""
         return tuple(self._field(field, "") for field in known.values())
 
-    def moving(self, line: _Line, known: Mapping[str, Field], every: bool) -> tuple[Part, ...]:
-        """The fields an edit of which changes a line."""
-        named = {path: because for path, field in known.items() if (because := _named(field, line.text))}
-        tried = [path for path in known if every or path in named or _shapes(path)]
-        tried = tried if line.says else []
-        moved = {
-            path
-            for path, found in zip(tried, parallel.each(lambda p: line.moves(known[p], named.get(p) == TEXT), tried))
-            if found
-        }
-        return tuple(self._field(known[path], named.get(path, MADE_FROM)) for path in known if path in moved)
+    def moving(self, trial: Trial, known: Mapping[str, Field], line: Line, every: bool) -> tuple[Part, ...]:
+        """The fields an edit of which changes a line, and the one of its statement, whose edit may make no sense."""
+        sources = {source for piece in line if piece.text.strip() for source in _source(piece.places)}
+        why = {p: because for p, f in known.items() if (because := _made(f, sources) or _named(f, trial.text))}
+        tried = [path for path in known if every or path in why or _shapes(path)] if trial.says else []
+        moves = parallel.each(lambda path: trial.moves(known[path], why.get(path) == TEXT), tried)
+        moved = {path for path, found in zip(tried, moves) if found or (found is None and why.get(path) == STATEMENT)}
+        return tuple(self._field(known[path], why.get(path, MADE_FROM)) for path in known if path in moved)
 
     def _field(self, field: Field, because: str) -> Part:
         return self.part(field.path.removeprefix("ops."), self.root / field.at.file, field.at.line, because)
+
+
+def _source(places: Iterable[Place]) -> list[str]:
+    """Where in an operation's spec the innermost statement comes from."""
+    return [place.field for place in places if not place.template][-1:]
+
+
+def _made(field: Field, sources: Iterable[str]) -> str:
+    """Whether a statement comes from a field, or from an entry that the field belongs to."""
+    path = field.path.split(".", 2)[-1]
+    return STATEMENT if any(source and f"{path}.".startswith(f"{source}.") for source in sources) else ""
 
 
 def _named(field: Field, text: str) -> str:
