@@ -44,7 +44,9 @@ SOURCES = "pages:\n  page-1: {title: A page, release: '1.0', form: text}\n"
 
 def _extent(d: Draft, letters: dict[str, str]) -> str:
     """The extent of a new range letter."""
-    kind = "size" if not letters else d.one(["size"] * 5 + ["shared"] * 2 + ["attribute", "number", "quotient", "named"])
+    kind = (
+        "size" if not letters else d.one(["size"] * 5 + ["shared"] * 2 + ["attribute", "number", "quotient", "named"])
+    )
     if kind == "shared" and letters:
         return str(d.one(list(letters.values())))
     if kind == "attribute":
