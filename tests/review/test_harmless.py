@@ -21,8 +21,8 @@ from opwright.review.witness import BREAKS, LEAST, claimed
 from support import formula_edits, reviewing
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
-EDITS = 4000 if FULL else 32
-CALLS = 1500 if FULL else 100
+EDITS = 4000 if FULL else 16
+CALLS = 1500 if FULL else 60
 PARTS = 8
 HARMLESS = ("none", "compatible")
 REFUSED = (SpecInvalid, NotPolynomial)  # the second where the loops of kernels cannot be derived
