@@ -13,12 +13,12 @@ import ml_dtypes
 import numpy as np
 
 from . import _dlpack
+from ._dtypes import BITS
 from ._errors import Refusal
 
 Array = np.ndarray[Any, Any]
 
 # For the dtypes that the buffer protocol lacks, those in whose name it gives their memory to cffi.
-BITS = {np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16)}
 
 _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import product
 from marshal import dumps
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from . import _engine, _isa, _load, _scratch, _specialize, _team, _threads
-from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
-from ._engine import DEPTHWISE
+from ._arrays import Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
+from ._dtypes import BITS, C_TYPES, DTYPES
 from ._errors import Refusal
-from ._rules import DTYPES, Resolution
+from ._rules import Resolution
 from ._units import Unit
 
 ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
@@ -37,7 +36,6 @@ STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches wh
 CACHE_LINE = 64
 # Rules of the package itself, each stated in a section of API.md.
 API_RULES = {"out": "out", "threads": "threads", "specialize": "specialize", "memory": "memory"}
-C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 KEPT_PLANS = 512
 KEPT_EXTENTS = 16  # of a vector that states a shape, as part of a key
 # Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
@@ -62,7 +60,20 @@ class SizeField:
     name: str
     length: int
     neutral: int
-    c_type: str = "int64_t"
+
+
+@dataclass(frozen=True)
+class Stem:
+    """What kernels of all instruction sets share: their name but for its end, and what they are specialised for.
+
+    `part` names the library of the fast ones, where the group class has an engine of its own.
+    """
+
+    name: str
+    dtype: str
+    layouts: tuple[str, ...]
+    group_class: str
+    part: str
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,9 @@ class Operation:
     layouts: Mapping[str, tuple[str, ...]]
     classes: tuple[tuple[str, str], ...]
     fast: Mapping[str, str]  # dtype rows that have fast kernels, each with what these solve for: y, x or w
+    kernels: tuple[tuple[str, str, tuple[str, ...], str, str], ...]  # the fields of Stem
+    cdef: str  # the C types of its kernels
+    declared: Mapping[str, tuple[str, str]]  # per dtype row, what declares a portable and a fast kernel of the name {0}
     sizes: tuple[SizeField, ...]
     named: Mapping[str, str]
     arrangements: Mapping[str, tuple[str, ...]]
@@ -121,19 +135,25 @@ class Operation:
     @cached_property
     def variants(self) -> tuple[VariantInfo, ...]:
         """Every kernel, in the order of dtype row, layouts, group class and instruction set."""
-        classes: Sequence[str | None] = [name for name, _ in self.classes] or [None]
-        choices = [(label, list(product(*self.layouts.values())), self.isas(label)) for label, _ in self.rows]
         return tuple(
-            VariantInfo(self.variant_name(label, words, group, isa.name), self.name, label, words, group, isa.name)
-            for label, every, isas in choices
-            for words in every
-            for group in classes
-            for isa in isas
+            VariantInfo(
+                f"{stem.name}_{isa.name}", self.name, stem.dtype, stem.layouts, stem.group_class or None, isa.name
+            )
+            for stem in self.stems.values()
+            for isa in self.isas(stem.dtype)
         )
 
-    def variant_name(self, label: str, words: Sequence[str], group_class: str | None, isa: str) -> str:
-        group = [group_class] if group_class else []
-        return "_".join([self.function, label, *map(str.lower, words), *group, isa])
+    @cached_property
+    def stems(self) -> dict[tuple[str, tuple[str, ...], str], Stem]:
+        """What kernels share but for their instruction sets, by dtype row, layouts and group class."""
+        return {
+            (found.dtype, found.layouts, found.group_class): found for found in (Stem(*row) for row in self.kernels)
+        }
+
+    def stem(self, resolution: Resolution) -> Stem:
+        """The one that serves a call."""
+        words = tuple(resolution.words[name] for name in self.layouts)
+        return self.stems[self.rows[resolution.row][0], words, resolution.group_class or ""]
 
     def isas(self, label: str) -> tuple[_isa.Isa, ...]:
         """The instruction sets that have kernels for a dtype row."""
@@ -221,8 +241,7 @@ class Operation:
         return result
 
     def kernel_name(self, resolution: Resolution, isa: str) -> str:
-        words = [resolution.words[name] for name in self.layouts]
-        return self.variant_name(self.rows[resolution.row][0], words, resolution.group_class, isa)
+        return f"{self.stem(resolution).name}_{isa}"
 
     def choice(self, label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
         """The instruction set for a dtype row, and why not each of the others."""
@@ -248,31 +267,13 @@ class Operation:
 
     def parts(self, isa: _isa.Isa) -> tuple[str, ...]:
         """The libraries of an instruction set and dtype row; a group class with an engine of its own has its own."""
-        found = {DEPTHWISE if name == DEPTHWISE else "" for name, _ in self.classes} if isa.fast else set()
-        return tuple(sorted(found or {""}))
+        return tuple(sorted({stem.part for stem in self.stems.values()})) if isa.fast else ("",)
 
-    def cdef(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
+    def declarations(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
         """The C declarations of the kernels of a library."""
-        declared = [f"{m.c_type} {m.name}{f'[{m.length}]' if m.length else ''};" for m in self.sizes]
-        members = "".join(f"    {line}\n" for line in declared)
-        sizes = f"opwright_{self.function}_sizes"
-        lines = ["typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
-        lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n" + (_team.CDEF if isa.fast else ""))
-        for variant in self.variants:
-            own = isa.fast and variant.group_class == DEPTHWISE
-            if variant.isa == isa.name and variant.dtype in labels and own == (part == DEPTHWISE):
-                row = dict(self.rows)[variant.dtype]
-                data = [info for info in self.inputs if not info.states_shape]
-                pointers = [f"const {C_TYPES[row[info.parameter]]} *{info.name}" for info in data]
-                pointers += [f"{C_TYPES[row[self.output]]} *{self.output}", f"const {sizes} *sizes"]
-                head = f"void {variant.name}({', '.join(pointers)}"
-                if isa.fast:
-                    lines.append(f"{head}, const opwright_team *team, void *scratch);\n")
-                    lines.append(f"int64_t {variant.name}_scratch(const {sizes} *sizes, int64_t workers);\n")
-                    lines.append(f"int64_t {variant.name}_fixed(const {sizes} *sizes, int64_t *values);\n")
-                else:
-                    lines.append(f"{head}, int64_t part, int64_t parts);\n")
-        return "".join(lines)
+        stems = [stem for stem in self.stems.values() if stem.dtype in labels and (not isa.fast or stem.part == part)]
+        lines = [self.declared[stem.dtype][isa.fast].format(f"{stem.name}_{isa.name}") for stem in stems]
+        return "\n".join([_team.CDEF + self.cdef, *lines, ""])
 
     def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()) -> Unit:
         """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
@@ -283,14 +284,14 @@ class Operation:
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
-            return Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
-        group = part or ("weights" if self.fast[label] == "w" else "data")
+            return Unit(name, self.declarations(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+        group = "channelwise" if part else "weights" if self.fast[label] == "w" else "data"
         needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
         return Unit(
             f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
-            self.cdef(isa, [label], part),
+            self.declarations(isa, [label], part),
             (HERE / "c" / "entries" / f"{name}.c",),
             engine.include,
             engine.flags,
@@ -318,7 +319,7 @@ class Operation:
     def plan(self, resolution: Resolution) -> Plan:
         label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
-        part = DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else ""
+        part = self.stem(resolution).part if isa.fast else ""
         plan = self.planned(resolution, isa, self.library(isa, label, part))
         if not isa.fast:
             return plan
