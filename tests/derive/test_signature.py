@@ -8,7 +8,7 @@ import re
 
 import opwright_kernels as package
 import pytest
-from opwright.derive.signature import PARAMETER_NAMES, entries_path, library_part, signatures, stems
+from opwright.derive.signature import FAST_NAMES, PORTABLE_NAMES, entries_path, library_part, signatures, stems
 from opwright.emit.entries import entries
 from opwright.language.dtypes import DTYPES
 from opwright.language.load import load_texts
@@ -74,7 +74,7 @@ def test_a_class_that_only_bears_the_name_has_the_engine_of_all():
     assert {entries_path(op, "f32", group) for group in op.classes} == {"c/entries/conv_transpose_f32.c"}
 
 
-@pytest.mark.parametrize("name", sorted(PARAMETER_NAMES))
+@pytest.mark.parametrize("name", sorted(PORTABLE_NAMES | FAST_NAMES))
 def test_a_tensor_cannot_bear_the_name_of_a_parameter_of_kernels(name: str):
     texts = {file: re.sub(r"\bbias\b(?!:)", name, text) for file, text in real_texts().items()}
     assert "name-reserved" in {problem.rule for problem in problems_of(texts)}

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from opwright.language.load import load_texts
 from opwright.language.model import Library
+from opwright.language.source import SpecInvalid
 from opwright.oracle import prove
 from support.generated import rng
 from support.package import package
 from support.spec_packages import first_disagreement, instruction_set, quick_compiler, usable
 
+A = np.arange(5, dtype=np.float32)
 HEAD = "op: {name}\nrevision: 1\nsummary: An operation of a test.\n"
 F32 = "dtypes: [{a: f32, b: f32, accumulate: f32}]\n"
 PAIR = (
@@ -61,9 +63,31 @@ REFERENCE = {
         "outputs: [{name: b, dims: {R: M, S: N}}]\n" + F32.replace("a:", "c: f32, a:")
         + "semantics: {ranges: {m: M, n: N}, reduce: 'b[m, n] += a[m, n] * c[m, n]'}\n"
     ),
+    "ScatterOfWhatIsReadByBoth": (
+        "dims: {rows: {symbol: M, min: 0}, steps: {symbol: V, min: 1}, cells: {symbol: P, min: 0}, span: {symbol: Q, min: 0}}\n"
+        "attributes: [{name: far, symbol: T, type: s64, min: 1, default: '2'}, {name: near, symbol: Y, type: s64, min: 1, default: '1'}]\n"
+        "inputs: [{name: a, dims: {V: V, P: P, M: M}}]\noutputs: [{name: b, dims: {Q: Q}}]\n" + F32
+        + "shape: {Q: (V - 1) * T + M}\n"
+        "semantics: {ranges: {m: V, i: M, k: M}, reduce: 'b[m * T + i] += a[m, m + Y * i - 2, k]'}\n"
+    ),
+    "StepsOnTwoAxes": (
+        "dims: {rows: {symbol: M, min: 0}, columns: {symbol: N, min: 0}, reads: {symbol: R, min: 0}}\n"
+        "inputs: [{name: c, dims: {N: N, M: M}}, {name: a, dims: {R: R, M: M}}]\noutputs: [{name: b, dims: {M: M}}]\n"
+        + F32.replace("a:", "c: f32, a:")
+        + "semantics: {ranges: {m: M, n: N}, reduce: 'b[m] += a[n - m, M - 1 - m] * c[n, m]'}\n"
+    ),
+    "RealWithinLimits": PAIR.replace("inputs:", "attributes: [{name: f, type: f32, default: '0', min: -1, max: 2}]\ninputs:")
+        + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * f'}\n",
+    "QuotientBesideAnotherSize": (
+        "dims: {channels: {symbol: A, min: 0}, cells: {symbol: C, min: 0}}\n"
+        "attributes: [{name: divisor, symbol: B, type: s64, min: 1, default: '2'}]\n"
+        "constraints: [{id: divides, expr: A % B == 0, say: groups divide, argument: divisor}]\n"
+        "inputs: [{name: a, dims: {P: A, Q: A / B, R: C}}]\noutputs: [{name: b, dims: {P: A}}]\n" + F32
+        + "semantics: {ranges: {m: A, q: A / B, r: C}, reduce: 'b[m] += a[m, q, r]'}\n"
+    ),
     "NamesOfRules": (
         "dims: {rows: {symbol: M, min: 0}}\nattributes: [{name: rule, type: s64, default: '1'},"
-        " {name: say, type: s64, default: '1'}, {name: argument, type: s64, default: '1'}]\n"
+        " {name: say, type: s64, default: '1'}, {name: op, type: s64, default: '1'}, {name: argument, type: s64, default: '1'}]\n"
         "constraints: [{id: small, expr: rule < say + argument, say: it is small, argument: rule}]\n"
         "inputs: [{name: a, dims: {X: M}}]\noutputs: [{name: b, dims: {X: M}}]\n" + F32
         + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * rule'}\n"
@@ -167,6 +191,25 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> BUILT:
 def test_a_spec_of_a_new_user_agrees_with_the_interpreter(name: str, reference: tuple[Library, ModuleType]) -> None:
     library, module = reference
     assert first_disagreement(module, library.op(name), rng(name), 25) is None
+
+
+def test_an_attribute_may_be_called_as_a_parameter_of_the_package_is(reference: tuple[Library, ModuleType]) -> None:
+    _, module = reference
+    assert module.infer_shape("NamesOfRules", A, op=2, rule=1) == A.shape
+    assert module.explain("NamesOfRules", A, op=2, say=3).shape == A.shape
+
+
+def test_an_axis_that_letters_do_not_walk_to_its_end_is_refused_with_what_to_write() -> None:
+    body = REFERENCE["DivisibleAndSmall"].replace("min: 1, default", "default").replace("C % G == 0", "G > 0")
+    text = _texts(
+        {
+            "Spread": body.replace("{g: G, c: C / G}", "{g: C}").replace(
+                "b[g * (C / G) + c] += a[g * (C / G) + c]", "b[g * G] += a[g]"
+            )
+        }
+    )
+    with pytest.raises(SpecInvalid, match="where letters count through a whole axis, its extent is their product"):
+        load_texts(text)
 
 
 @pytest.mark.parametrize("name", FAST)

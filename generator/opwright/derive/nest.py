@@ -26,9 +26,14 @@ from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
 from ..language.source import Mark, Problem, SpecInvalid
 from ..memo import kept
+from .exactness import divided
 from .missing_axes import ABSENT, MissingAxes
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
+# What most often keeps letters from walking an output axis by themselves.
+PRODUCT = (
+    "; where letters count through a whole axis, its extent is their product, as in shape: {Z: C * K} for c * K + k"
+)
 # A letter that is usually shorter than this is not worth an innermost loop where another one is.
 WORTHWHILE = 8
 
@@ -141,6 +146,13 @@ class Expansion:
             for name, suffix in self.copies(letter, letter in self.vector_letters):
                 self.extents[name] = self.poly(extent.tree, suffix)
         self.defined = self.definitions()
+        # The quotients of a call that leave no remainder, by the names that kernels have for both.
+        pairs = list(divided(op))
+        self.quotients = frozenset(
+            tuple(f"{name}_{suffix}" if name in self.vectors else name for name in pair)
+            for pair in pairs
+            for suffix in (*self.suffixes, "")
+        )
 
     def definitions(self) -> dict[str, Poly]:
         """Named values that are polynomials, each in symbols that are none."""
@@ -380,7 +392,10 @@ class _Derivation:
                 and self.expansion.positive(axis.index.coefficient(letter)) is not None
             ):
                 return letter
-        raise self.fail(f"the index of output axis {axis.name} has no letter that it can be solved for")
+        raise self.fail(
+            f"the index of output axis {axis.name} has no letter that it can be solved for: one whose factor is surely"
+            f" positive or negative, and that no other axis is solved for{PRODUCT}"
+        )
 
     def choose_inner(
         self, outputs: Sequence[tuple[str, Poly]], general: Mapping[str, Axis], free: Sequence[str]
@@ -505,12 +520,14 @@ class _Derivation:
                 before.append(condition)
                 continue
             loop = loops[sequence[max(inside)]]
-            direct = loop.letter in index.letters
+            # A letter that is solved for moves with the loop's own, so that an index of both has no bounds here.
+            direct = [letter for letter in index.letters if reached.get(letter) == loop.letter] == [loop.letter]
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:
                     raise self.fail(
                         "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                        + PRODUCT
                     )
                 loops[loop.letter] = dataclasses.replace(loop, solved=condition)
                 reached[condition.letter] = loop.letter

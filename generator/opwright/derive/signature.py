@@ -68,7 +68,9 @@ TEAM = (Parameter("team", "opwright_team", "*", constant=True), Parameter("scrat
 WORKERS = (Parameter("workers", "int64_t"),)
 VALUES = (Parameter("values", "int64_t", "*"),)
 SIZES = "sizes"
-PARAMETER_NAMES = frozenset({SIZES, *(parameter.name for parameter in (*PART, *TEAM, *WORKERS, *VALUES))})
+# The names that stand beside tensors in a portable kernel's parameters, and in a fast one's.
+PORTABLE_NAMES = frozenset({SIZES, *(parameter.name for parameter in PART)})
+FAST_NAMES = frozenset({SIZES, *(parameter.name for parameter in TEAM)})
 
 
 def sizes_type(op: Op) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from ..derive.missing_axes import ABSENT
 from ..derive.nest import expansion
 from ..derive.poly import Affine, Poly
-from ..derive.signature import PARAMETER_NAMES, SIZES
+from ..derive.signature import PORTABLE_NAMES, SIZES
 from ..derive.sizes import size_fields, vector_axes
 from ..language import expr
 from ..language.model import GroupClass, Op
@@ -23,7 +23,7 @@ from .nodes import Binary, Conditional, Declare, Expr, Index, Member, Name
 
 FUNCTION, TASK, LANE = 0, 1, 2
 # What kernels declare, or take as a parameter, beside the spec's own names.
-RESERVED_NAMES = PARAMETER_NAMES | frozenset("total task_end task sum sums terms lane".split())
+RESERVED_NAMES = PORTABLE_NAMES | frozenset("total task_end task sum sums terms lane".split())
 
 
 class Scopes:
@@ -68,18 +68,18 @@ class Scopes:
 
     def poly(self, value: Poly) -> Expr:
         self._note(value)
-        return c_poly(value)
+        return c_poly(value, self.expansion.quotients)
 
     def affine(self, value: Affine) -> Expr:
         for _, coefficient in value.coefficients:
             self._note(coefficient)
         self._note(value.offset)
-        return c_affine(value)
+        return c_affine(value, self.expansion.quotients)
 
     def _note(self, value: Poly) -> None:
         for monomial, _ in value.terms:
             self.used |= {name for name, _ in monomial}
-            for quotient in split_monomial(monomial)[1]:
+            for quotient in split_monomial(monomial, self.expansion.quotients)[1]:
                 self.quotients.setdefault(quotient)
 
     def symbol(self, name: str) -> Expr:

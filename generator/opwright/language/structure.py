@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..derive import meaning
 from ..derive.normal_form import normal_form
+from ..derive.signature import FAST_NAMES
 from ..derive.variants import ISAS, layout_choices, row_name, stem
 from ..emit.scopes import RESERVED_NAMES
 from .dtypes import ACCUMULATORS, OF_KERNELS
@@ -34,10 +35,12 @@ PYTHON_NAMES = frozenset({
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Modules and pages of the generated package beside those of its operations, without the underscore in front.
 MODULES = frozenset({
-    "api", "arrays", "build", "built", "cache", "compiler", "dask", "dlpack", "dtypes", "engine", "entries",
-    "errors", "explain", "index", "init", "isa", "load", "main", "onnx", "operation", "private", "rules", "scratch",
-    "specialize", "team", "threads", "torch", "units",
+    "api", "arrays", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack", "dtypes",
+    "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main", "numbers",
+    "onnx", "operation", "private", "rules", "scratch", "specialize", "team", "threads", "torch", "units", "words",
 })  # fmt: skip
+# Names in the entries of fast kernels, which take tensors as parameters.
+ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `count` is a word of finish, `accumulate` one of the rows of data types.
 TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -171,7 +174,8 @@ def _names(op: Op) -> Iterator[Problem]:
     shapes = {giver.name for giver in op.stated_by(op.output)}
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
-        if name in TAKEN | derived or name.startswith("opwright"):
+        own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
+        if name in TAKEN | derived | own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
             )

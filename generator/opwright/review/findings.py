@@ -6,6 +6,7 @@ In: two sides. Out: a Review. One edit of a spec gives one finding, however many
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,13 @@ from typing import Any
 
 import yaml
 
-from ..language.model import Library
+from ..language.model import Library, Op
 from ..language.source import Mark
 from ..project import Project
 from . import compare, impact, lint, records
 from .evidence import Value, Witness
 from .impact import Impact, Moved
-from .rules import RULES, SEVERITIES, Rule
+from .rules import RULES, SEVERITIES, SEVERITY, Rule
 from .sides import Side
 from .waivers import Waivers, expired
 from .walk import Edit
@@ -68,6 +69,7 @@ class Review:
     libraries: tuple[Library, Library]
     values: Mapping[str, Value] | None = None
     threshold: str = "error"
+    breaking: str = "error"  # the severity of what a witness shows to break
 
     @property
     def exit_code(self) -> int:
@@ -103,7 +105,8 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
     found.sort(key=lambda f: (SEVERITIES.index(f.severity), f.ops, f.rule.id, f.path))
-    return Review(base.name, head.name, tuple(found), effect, (before, after))
+    worst = {**SEVERITY, **waivers.severity}["breaking"]
+    return Review(base.name, head.name, tuple(found), effect, (before, after), breaking=worst)
 
 
 def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:
@@ -136,7 +139,8 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
     for op in after.ops:
         was = olds.get(op.op, op.at.file)
         if PurePosixPath(was).name != PurePosixPath(op.at.file).name:
-            found.append(Edit("op-file-moved", "", f"{op.op}", was, op.at.file, Mark(was), op.at, lambda made: made))
+            make = functools.partial(_moved, file=op.at.file)
+            found.append(Edit("op-file-moved", op.op, "file", was, op.at.file, Mark(was), op.at, make))
     touched = {PurePosixPath(mark.file).name for edit in edits for mark in (edit.old, edit.new) if mark}
     texts = {PurePosixPath(name).name: text for name, text in base.texts.items()}
     for name, text in head.texts.items():
@@ -148,6 +152,10 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
             at = Mark(name, line)
             found.append(Edit("format-text-changed", "", stem, was, now, at, at, lambda made: made))
     return found
+
+
+def _moved(op: Op | None, file: str) -> Op | None:
+    return op and replace(op, at=replace(op.at, file=file))
 
 
 def plain(text: str) -> Any:

@@ -1,0 +1,97 @@
+"""The libraries that hold an operation's kernels: which, compiled from what, for which instruction set.
+
+In: the description of an operation. Out: compiled kernels, built where they are asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import _engine, _isa, _load, _specialize, _team
+from ._description import HERE, Description
+from ._units import Unit
+
+_libraries: dict[tuple[str, ...], _load.Library] = {}
+_choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
+
+
+@dataclass(frozen=True)
+class Compiled(Description):
+    """An operation whose kernels can be compiled."""
+
+    def choice(self, label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+        """The instruction set for a dtype row, and why not each of the others."""
+        key = (self.function, label)
+        if key not in _choices:
+            _choices[key] = self._chosen(self.isas(label), label)
+        return _choices[key]
+
+    def _chosen(self, isas: Sequence[_isa.Isa], label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+        reasons = {isa.name: _isa.why_not(isa) for isa in isas}
+        usable = _isa.usable(isas)
+        for isa in usable:
+            reasons[isa.name] = _load.fit(self.unit(isa, label, self.parts(isa)[0]))
+            if not reasons[isa.name]:
+                break
+        else:  # nothing can be had: what loading the plainest says is what there is to say
+            isa = usable[-1]
+        better = {other.name: f"{isa.name} is better" for other in isas[: isas.index(isa)]}
+        reasons = {name: better.get(name) or reason for name, reason in reasons.items()}
+        others = {other.name: reasons.get(other.name) or f"it has no kernels for {label}" for other in _isa.ISAS}
+        del others[isa.name]
+        return isa, tuple(others.items())
+
+    def declarations(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
+        """The C declarations of the kernels of a library."""
+        stems = [stem for stem in self.stems.values() if stem.dtype in labels and (not isa.fast or stem.part == part)]
+        lines = [self.declared[stem.dtype][isa.fast].format(f"{stem.name}_{isa.name}") for stem in stems]
+        return "\n".join([_team.CDEF + self.cdef, *lines, ""])
+
+    def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()) -> Unit:
+        """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
+
+        The file `fixed` of the engine gets literals.
+        """
+        if not isa.fast:
+            labels = [label for label, _ in self.rows]
+            sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
+            name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
+            return Unit(name, self.declarations(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+        group = "channelwise" if part else "weights" if self.fast[label] == "w" else "data"
+        needs = _engine.objects(isa, label, group, fixed, literals)
+        engine = needs[0]
+        name = "_".join(filter(None, (self.function, label, part)))
+        return Unit(
+            f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
+            self.declarations(isa, [label], part),
+            (HERE / "c" / "entries" / f"{name}.c",),
+            engine.include,
+            engine.flags,
+            engine.tuning,
+            needs=needs,
+            probe=engine.probe,
+        )
+
+    def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
+        """The compiled kernels, built at first use."""
+        key = (self.function, isa.name, label if isa.fast else "", part)
+        if key not in _libraries:
+            _libraries[key] = _load.load(self.unit(isa, label, part))
+            best = _isa.usable(self.isas(label))[0]
+            if best.fast and not isa.fast:
+                why = dict(self.choice(label)[1])[best.name]
+                warnings.warn(
+                    f"{self.function}: {label} is left to portable kernels, many times slower than those for"
+                    f" {best.name}: {why}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        return _libraries[key]
+
+
+def forget() -> None:
+    """Choose instruction sets anew."""
+    _choices.clear()
+    _isa.allowed.cache_clear()
