@@ -13,7 +13,7 @@ from opwright.emit.entries import entries
 from opwright.language.dtypes import DTYPES
 from opwright.language.load import load_texts
 from opwright.language.model import Op
-from opwright_kernels import _dtypes, _operation
+from opwright_kernels import _dtypes
 from support.generated import PACKAGE
 from support.specs import edited, problems_of, real_texts
 
@@ -86,4 +86,3 @@ def test_the_kernels_of_a_call_are_looked_up_by_what_it_resolves_to():
     told = package.explain("Convolution", src, weights, **lists, groups=4, data_format="NCX", weights_format="OIX")
     assert told.variant.name in NAMES
     assert (told.variant.group_class, told.variant.dtype) == ("depthwise", "f32")
-    assert isinstance(told.variant, _operation.VariantInfo)
