@@ -17,10 +17,10 @@ from ..language.model import GroupClass, Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import formulas, symbol_kinds, symbol_of
+from .access import substitute
 from .call_plan import Bind, plan
 from .exactness import conjuncts, quotients
 from .missing_axes import neutrals
-from .nest import substitute
 from .sizes import size_fields
 from .variants import PORTABLE, Variant, layout_choices
 

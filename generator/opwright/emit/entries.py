@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..derive.nest import Access, access, expansion
+from ..derive.access import Access, access
+from ..derive.expansion import expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
 from ..derive.signature import Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
