@@ -66,7 +66,7 @@ def test_a_finish_with_a_scale_is_caught(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if OPS[name].normal_form.solve in "xy"])
 def test_a_normal_form_that_solves_for_the_other_tensor_is_refused_as_it_computes_an_input(name: str) -> None:
     solve = OPS[name].normal_form.solve
-    with pytest.raises(SpecInvalid, match="normal-form: `solve: .` computes"):
+    with pytest.raises(SpecInvalid, match=r"normal-form: `solve: .` computes"):
         mutated(name, f"solve: {solve}", f"solve: {'y' if solve == 'x' else 'x'}")
 
 
