@@ -75,7 +75,15 @@ class Check:
     constraint: Constraint
 
 
-Step = ParseAttribute | Bind | Extent | Compute | Check
+@dataclass(frozen=True)
+class Join:
+    """A size that inputs broadcast to: each of them, the axis that has it, and whether that axis may be 1 or fewer."""
+
+    symbol: str
+    axes: tuple[tuple[Tensor, str, bool], ...]
+
+
+Step = ParseAttribute | Bind | Extent | Compute | Check | Join
 
 
 def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
@@ -87,13 +95,8 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
 @kept
 def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
-    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
-    for attribute in op.attributes:
-        kind = {"s64": expr.Kind("int"), "s64[]": expr.Kind("int", True), "f32": expr.Kind("real")}.get(
-            attribute.type or ""
-        )
-        if kind and not attribute.shape_of:
-            kinds[symbol_of(attribute)] = kind
+    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}
+    kinds |= {symbol_of(a): _KINDS[a.type or ""] for a in op.attributes if has_symbol(a)}
     pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
     while pending:
         ready = [s for s, let in pending.items() if all(expr.names(e.tree) <= kinds.keys() for e in formulas(let))]
@@ -104,6 +107,24 @@ def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
             found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
             kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
     return MappingProxyType(kinds)
+
+
+_KINDS = {
+    "s64": expr.Kind("int"),
+    "s64[]": expr.Kind("int", True),
+    "f32": expr.Kind("real"),
+    "bool": expr.Kind("bool"),
+}
+
+
+def has_symbol(attribute: Attribute) -> bool:
+    """Whether expressions can name the value of an attribute."""
+    return attribute.type in _KINDS and not (attribute.shape_of or attribute.per or is_places(attribute))
+
+
+def is_places(attribute: Attribute) -> bool:
+    """Whether it is a list that says at which axes a run stands."""
+    return attribute.locates is not None and attribute.type == "s64[]"
 
 
 def symbol_of(attribute: Attribute) -> str:
@@ -135,13 +156,27 @@ def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
     return None
 
 
-def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool) -> tuple[Bind, set[str]]:
+def joined(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
+    """The sizes that inputs broadcast to, each with the axes of inputs that have it."""
+    found: dict[str, list[tuple[Tensor, str, bool]]] = {}
+    for tensor in op.data_inputs:
+        for axis, extent in tensor.dims.items():
+            if isinstance(extent.tree, Name):
+                found.setdefault(extent.tree.id, []).append((tensor, axis, axis in tensor.broadcast))
+    return {symbol: tuple(axes) for symbol, axes in found.items() if any(broadcast for _, _, broadcast in axes)}
+
+
+def _bind(
+    tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool, joint: Collection[str] = ()
+) -> tuple[Bind, set[str]]:
     ways = []
     learned: set[str] = set()
     for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
         axes = []
         here = set(known)
         for axis, extent in dims.items():
+            if isinstance(extent.tree, Name) and extent.tree.id in joint:
+                continue
             if expr.names(extent.tree) <= here:
                 axes.append(AxisBinding(axis, extent, True))
                 continue
@@ -167,12 +202,13 @@ def plan(op: Op) -> tuple[Step, ...]:
     steps: list[Step] = []
     known: set[str] = set()
 
-    scalars = [a for a in op.attributes if a.type != "s64[]"]
-    lists = [a for a in op.attributes if a.type == "s64[]" and not a.shape_of]
+    scalars = [a for a in op.attributes if a.type not in ("s64[]", "f32[]")]
+    lists = [a for a in op.attributes if a.type == "s64[]" and has_symbol(a)]
     for attribute in (*scalars, *lists):
         steps.append(ParseAttribute(attribute))
-        if attribute.type != "string":
+        if has_symbol(attribute):
             known.add(symbol_of(attribute))
+    waiting = joined(op)
 
     dims = {dim.symbol: (role, dim) for role, dim in op.dims.items()}
     all_sizes = frozenset(dims)
@@ -202,12 +238,16 @@ def plan(op: Op) -> tuple[Step, ...]:
     bindings = [(tensor, False) for tensor in op.data_inputs]
     bindings += [(tensor, True) for tensor in op.outputs if op.stated_by(tensor)]
     for tensor, stated in bindings:
-        step, learned = _bind(tensor, known, all_sizes, stated)
+        step, learned = _bind(tensor, known, all_sizes, stated, waiting)
         for symbol in learned & lets.keys():
             message = f"'{tensor.name}' tells '{symbol}' already; make the formula in shape a constraint instead"
             raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
         steps.append(step)
         known |= learned
+        for symbol, axes in waiting.items():
+            if axes[-1][0] is tensor:
+                steps.append(Join(symbol, axes))
+                known.add(symbol)
         settle()
     settle()
 
