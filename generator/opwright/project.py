@@ -13,6 +13,8 @@ GENERATOR = Path(__file__).resolve().parent
 CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
 PACKAGE = "opwright_kernels"  # the import name of the generated package
+# What counts of templates/: what is rendered, and the Python and C that is copied as it is.
+TEMPLATE_SUFFIXES = (".j2", ".py", ".c", ".h")
 # Files of spec/ that are no specs: what was released, and what a review lets pass.
 RECORDS = ("LOCK.yaml", "waivers.yaml")
 

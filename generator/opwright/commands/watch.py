@@ -18,10 +18,10 @@ from ..console import say
 from ..errors import Failed, UsageError
 from ..generate import generated
 from ..language.source import SpecInvalid
-from ..project import Project
+from ..project import TEMPLATE_SUFFIXES, Project
 from ..write import write
 
-SUFFIXES = (".yaml", ".yml", ".j2", ".py")
+SUFFIXES = (".yaml", ".yml", *TEMPLATE_SUFFIXES)
 START_MS = 200  # how long the watcher runs before the first generation, so that no save falls between the two
 
 

@@ -24,7 +24,7 @@ from .printing import split_monomial
 # The letters of the relation, as `weights` of a normal form names them, and those of a data tensor's axes.
 LETTERS = ("g", "small", "big", "k")
 DATA_LETTERS = ("n", "c", "x")
-# The members of opwright_problem (templates/c/engine/problem.h), in their order.
+# The members of opwright_problem (templates/copied/c/engine/problem.h), in their order.
 MEMBERS = (
     *("N", "G", "A", "B", "small", "big", "taps", "stride", "dilation", "pad"),
     *("small_n", "small_c", "small_x", "big_n", "big_c", "big_x", "w_g", "w_a", "w_b", "w_k"),

@@ -182,7 +182,7 @@ class Carried:
         """The outputs that are compared; none for an operation that is not there. A file that is copied stays."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
         outputs = render.outputs(library, self.project.templates, folder) if library.ops else {}
-        copied = {path for path, output in outputs.items() if output.template and not output.template.endswith(".j2")}
+        copied = {path for path, output in outputs.items() if output.template and not output.rendered}
         return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
 
     def taken(self, path: str, view: Mapping[str, Any], kernels: frozenset[str]) -> Taken:

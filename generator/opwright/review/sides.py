@@ -19,7 +19,7 @@ from ..language.hashing import files_hash, folder_hash
 from ..language.load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..language.model import Library
 from ..language.source import Mark, Problem, SpecInvalid
-from ..project import CARRIED, GENERATOR, RECORDS, Project, spec_folder
+from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
 from .tree import exact
 
 DRIVER_ARGUMENTS = (7, 9)  # what git gives to an external diff: path, old file, hex, mode, new file, hex, mode
@@ -102,7 +102,7 @@ def working_tree(project: Project) -> Side:
 
 def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
     """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
-    found = {"templates": (project.templates, (".j2", ".py")), "generator": (GENERATOR, (".py",))}
+    found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py",))}
     return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
 
 

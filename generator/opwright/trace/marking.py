@@ -87,11 +87,12 @@ class Marks(Extension):
 
 def marked(environment: Environment, path: str, output: Output, text: str) -> list[Line]:
     """The pieces of every line of a file whose tidy text is `text`."""
-    if not output.template.endswith(".j2"):
-        places = (Place(output.template, number) for number, _ in enumerate(text.splitlines(), start=1))
+    if not output.rendered:
+        copied = [(Place(output.template, number),) if output.template else () for number in range(len(text))]
+        # The first line of a copied file is not the file's own.
         return [
-            (Piece(line, (place,) if output.template else ()),)
-            for line, place in zip(text.splitlines(), places, strict=True)
+            (Piece(line, place if number else ()),)
+            for number, (line, place) in enumerate(zip(text.splitlines(), copied))
         ]
     overlaid = environment.overlay(extensions=[Marks])
     made = _lines(output.text(overlaid), overlaid.places)  # type: ignore[attr-defined]
