@@ -171,7 +171,7 @@ class Operation:
         plan = PLANS.get(key)
         if plan is None:
             plan = self.plan(self.resolve(*arrays, *attributes))
-            if key is not None and all(map(_plain, attributes)):
+            if key is not None and all(map(plain, attributes)):
                 if len(PLANS) >= KEPT_PLANS:
                     PLANS.clear()
                 PLANS[key] = plan
@@ -217,6 +217,10 @@ class Operation:
             else:
                 result.append(to_array(info.parameter, value))
         return result
+
+    def copied(self, value: Array) -> bool:
+        """Whether a call copies an array before its kernel can read it."""
+        return not is_ready(value)
 
     def kernel_name(self, resolution: Resolution, isa: str) -> str:
         words = [resolution.words[name] for name in self.layouts]
@@ -378,10 +382,10 @@ class Operation:
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
         """Hand the arrays to the kernel; `parts` is the number of threads."""
         if out is None:
-            written = target = _allocated(plan.shape, plan.dtype)
+            written = target = allocated(plan.shape, plan.dtype)
         else:
             target = self.checked_out(plan, inputs, out)
-            written = target if is_ready(target) else _allocated(plan.shape, plan.dtype)
+            written = target if is_ready(target) else allocated(plan.shape, plan.dtype)
         arguments, address = [], plan.address
         for position, c_type in plan.inputs:
             value = inputs[position]
@@ -481,7 +485,7 @@ def get_specialize() -> bool | int:
         raise refusal.error("get_specialize", f"{API}#specialize") from None
 
 
-def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     try:
         if size < STREAMED:
@@ -507,11 +511,11 @@ def provenance() -> dict[str, dict[str, dict[str, str]]]:
     return loaded
 
 
-def _plain(attribute: Any) -> bool:
+def plain(attribute: Any) -> bool:
     """Whether marshal tells `attribute` from all others: of what has a buffer it writes only the bytes."""
     if type(attribute) in (list, tuple):
         return all(type(entry) is int for entry in attribute)
-    return attribute is None or type(attribute) in (int, float, str)
+    return attribute is None or type(attribute) in (int, float, str, bool)
 
 
 def forget() -> None:

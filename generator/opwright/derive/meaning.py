@@ -16,9 +16,9 @@ from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from ..language.model import GroupClass, Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
+from . import steps as stepwise
 from .call_plan import Bind, formulas, has_symbol, plan, spatial, symbol_kinds, symbol_of, tensor_ways
 from .nest import substitute
-from . import steps as stepwise
 from .variants import PORTABLE, Variant, layout_choices
 
 INIT = re.compile(r"-?(inf|[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)")

@@ -2,7 +2,7 @@
 
 In: an operation whose semantics are steps. Out: a `Program`, which says what a step needs and how it follows on others;
 nothing here knows loops, C or a call. A letter is one number (`one`), a number per spatial axis (`spatial`), or stands
-for a run of axes (`run`), and so does an axis.
+for a run of axes (`run`), and so does an axis, which may also be of extent 1 for each axis of a run (`ones`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Expr, Name, Read
+from ..language.expr import Call, Expr, Name, Read
 from ..language.model import Attribute, Op, Step, Tensor
 from ..language.schema import Assignment, Located
 from ..language.source import Mark
@@ -106,10 +106,10 @@ class Program:
 
 
 def kind_of_extent(op: Op, extent: Expr) -> str:
-    """`run`, `spatial` or `one`."""
+    """`run`, `ones` (an extent of 1 for each axis of a run), `spatial` or `one`."""
     names = expr.loose_names(extent)
     if names & op.runs:
-        return "run"
+        return "ones" if isinstance(extent, Call) else "run"
     kinds = symbol_kinds(op)
     return "spatial" if any(name in kinds and kinds[name].vector for name in names) else "one"
 

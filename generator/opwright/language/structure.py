@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ..derive import meaning, steps
+from ..derive import meaning, step_keys, steps
 from ..derive.call_plan import symbol_of, tensor_ways
 from ..derive.variants import ISAS, layout_choices, row_name
 from ..emit.kernels import C_TYPES, RESERVED_NAMES
@@ -25,8 +25,9 @@ Rule = Callable[[Op], Iterator[Problem]]
 MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
-    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
-    "Operation", "SizeField", "VariantInfo", "warnings", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayInfo", "ArrayLike", "Field",
+    "InputInfo", "Integers", "Operation", "Output", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings", "WORDS",
+    "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
@@ -517,12 +518,12 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
 )
 
 STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
-    (_complete, steps.counted),
-    (_names, _attributes, steps.tensors, _constraints),
+    (_complete, step_keys.counted),
+    (_names, _attributes, step_keys.tensors, _constraints),
     (_relations, meaning.symbols),
     (meaning.expressions,),
     (steps.semantics,),
-    (steps.dtypes, meaning.steps),
+    (step_keys.dtypes, meaning.steps),
     (steps.calls,),
 )
 
@@ -549,7 +550,9 @@ def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
 
 def _same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
     first: dict[str, Attribute] = {}
-    for attribute in (attribute for op in ops for attribute in op.attributes if not attribute.reason):
+    # Pages of operations of steps differ in what they call by one name; what comes from _common.yaml is one thing.
+    said = (attribute for op in ops for attribute in op.attributes if attribute.use or not op.stepped)
+    for attribute in (attribute for attribute in said if not attribute.reason):
         other = first.setdefault(attribute.name or "", attribute)
         for key in SHARED_KEYS:
             if getattr(attribute, key) != getattr(other, key):
