@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from opwright_kernels import _build, _isa
+from opwright_kernels import _isa, _load
+from opwright_kernels._compiler import find
 from opwright_kernels._threads import cpu_count
+from opwright_kernels._units import Unit
 
 from .disturbed import missing, undisturbed
 
@@ -114,7 +116,7 @@ def _best(work: Callable[[int], int], threads: int) -> float:
 def _library(length: Length) -> Any:
     flags = ("-std=gnu11", "-O2", *length.flags, f"-DLANES={length.bits // 32}")
     kind = "dots" if "-DDOTS" in flags else "multiply_add"
-    return _build.load(_build.Unit(f"peak_{kind}_{length.bits}", CDEF, (FOLDER / "peak.c",), (FOLDER,), flags))
+    return _load.load(Unit(f"peak_{kind}_{length.bits}", CDEF, (FOLDER / "peak.c",), (FOLDER,), flags))
 
 
 def _model() -> str:
@@ -138,6 +140,6 @@ def _caches() -> list[str]:
 
 
 def _compiler() -> str:
-    command = _build._compiler().command
+    command = find().command
     answer = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     return answer.stdout.splitlines()[0]

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from . import _explain, _operation
-from ._build import BuildError
 from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
 from ._conv_transpose import conv_transpose
 from ._conv_transpose_backward_data import OPERATION as _CONV_TRANSPOSE_BACKWARD_DATA
@@ -27,7 +26,7 @@ from ._convolution_backward_data import OPERATION as _CONVOLUTION_BACKWARD_DATA
 from ._convolution_backward_data import convolution_backward_data
 from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
 from ._convolution_backward_weights import convolution_backward_weights
-from ._errors import SpecError, SpecTypeError
+from ._errors import BuildError, SpecError, SpecTypeError
 from ._explain import Explanation
 from ._operation import TensorSpec, VariantInfo, build, get_num_threads, get_specialize, set_num_threads, set_specialize
 

@@ -2,7 +2,7 @@
 # Regenerate with: opwright generate
 from typing import Any
 
-from ._build import BuildError as BuildError
+from ._errors import BuildError as BuildError
 from ._errors import SpecError as SpecError
 from ._errors import SpecTypeError as SpecTypeError
 from ._explain import Explanation as Explanation

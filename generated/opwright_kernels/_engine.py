@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from . import _build, _isa
+from . import _isa
+from ._units import Unit
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
@@ -57,7 +58,7 @@ DEPTHWISE = "depthwise"
 
 def objects(
     isa: _isa.Isa, label: str, group: str, fixed: str = "", literals: tuple[tuple[str, int], ...] = ()
-) -> tuple[_build.Unit, ...]:
+) -> tuple[Unit, ...]:
     """The objects of a row of FILES; the file `fixed` gets `literals`, macros and their values."""
     return tuple(
         unit(isa, label, file, tuning, literals if file == fixed else ()) for file, tuning in FILES[group].items()
@@ -67,12 +68,12 @@ def objects(
 @cache
 def unit(
     isa: _isa.Isa, label: str, file: str, tuning: tuple[str, ...] = (), literals: tuple[tuple[str, int], ...] = ()
-) -> _build.Unit:
+) -> Unit:
     """A file of c/engine, compiled once for all operations of an instruction set and dtype row."""
     folder = HERE / "c" / "engine"
     names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
     values = tuple(f"-D{macro}={value}" for macro, value in literals)
-    return _build.Unit(
+    return Unit(
         "_".join(["opwright_engine", file.removesuffix(".c"), *(["fixed"] if literals else []), label, isa.name]),
         "",
         (folder / file,),

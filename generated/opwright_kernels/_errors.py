@@ -10,6 +10,10 @@ from __future__ import annotations
 import copyreg
 
 
+class BuildError(RuntimeError):
+    """The kernels can be neither found nor compiled; the message says why and what to do."""
+
+
 class SpecError(ValueError):
     """A call that the specification refuses; nothing was computed and nothing was written.
 
@@ -37,6 +41,11 @@ class SpecError(ValueError):
 
 class SpecTypeError(SpecError, TypeError):
     """A `SpecError` about the kind of an argument (a float where an integer belongs), not about its value."""
+
+
+def quoted(text: str) -> str:
+    """`text`, a stranger's, as a literal that is never long."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 class Refusal(Exception):  # noqa: N818  # not an error yet: `error` makes it one

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _build, _engine, _isa, _scratch, _specialize, _team, _threads
+from . import _engine, _isa, _load, _scratch, _specialize, _team, _threads
 from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._engine import DEPTHWISE
 from ._errors import Refusal
 from ._rules import DTYPES, Resolution
+from ._units import Unit
 
 ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
 Integers = Sequence[int] | np.ndarray[Any, Any]
@@ -172,7 +173,7 @@ class Operation:
         plan = PLANS.get(key)
         if plan is None:
             plan = self.plan(self.resolve(*arrays, *attributes))
-            if key is not None and all(map(_plain, attributes)):
+            if key is not None and all(map(plain, attributes)):
                 if len(PLANS) >= KEPT_PLANS:
                     PLANS.clear()
                 PLANS[key] = plan
@@ -219,6 +220,10 @@ class Operation:
                 result.append(to_array(info.parameter, value))
         return result
 
+    def copied(self, value: Array) -> bool:
+        """Whether a call copies an array before its kernel can read it."""
+        return not is_ready(value)
+
     def kernel_name(self, resolution: Resolution, isa: str) -> str:
         words = [resolution.words[name] for name in self.layouts]
         return self.variant_name(self.rows[resolution.row][0], words, resolution.group_class, isa)
@@ -234,7 +239,7 @@ class Operation:
         reasons = {isa.name: _isa.why_not(isa) for isa in isas}
         usable = _isa.usable(isas)
         for isa in usable:
-            reasons[isa.name] = _build.fit(self.unit(isa, label, self.parts(isa)[0]))
+            reasons[isa.name] = _load.fit(self.unit(isa, label, self.parts(isa)[0]))
             if not reasons[isa.name]:
                 break
         else:  # nothing can be had: what loading the plainest says is what there is to say
@@ -273,9 +278,7 @@ class Operation:
                     lines.append(f"{head}, int64_t part, int64_t parts);\n")
         return "".join(lines)
 
-    def unit(
-        self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()
-    ) -> _build.Unit:
+    def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()) -> Unit:
         """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
 
         The file `fixed` of the engine gets literals.
@@ -284,12 +287,12 @@ class Operation:
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
-            return _build.Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+            return Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
         group = part or ("weights" if self.fast[label] == "w" else "data")
         needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
-        return _build.Unit(
+        return Unit(
             f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
             self.cdef(isa, [label], part),
             (HERE / "c" / "entries" / f"{name}.c",),
@@ -300,11 +303,11 @@ class Operation:
             probe=engine.probe,
         )
 
-    def library(self, isa: _isa.Isa, label: str, part: str) -> _build.Library:
+    def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""
         key = (self.function, isa.name, label if isa.fast else "", part)
         if key not in _libraries:
-            _libraries[key] = _build.load(self.unit(isa, label, part))
+            _libraries[key] = _load.load(self.unit(isa, label, part))
             best = _isa.usable(self.isas(label))[0]
             if best.fast and not isa.fast:
                 why = dict(self.choice(label)[1])[best.name]
@@ -334,7 +337,7 @@ class Operation:
         key = (self.function, isa.name, label, part, file, literals)
         return _specialize.library(key, literals, partial(self.unit, isa, label, part, file, literals))
 
-    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _build.Library) -> Plan:
+    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _load.Library) -> Plan:
         row = self.rows[resolution.row][1]
         kernel = self.kernel_name(resolution, isa.name)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
@@ -379,10 +382,10 @@ class Operation:
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
         """Hand the arrays to the kernel; `parts` is the number of threads."""
         if out is None:
-            written = target = _allocated(plan.shape, plan.dtype)
+            written = target = allocated(plan.shape, plan.dtype)
         else:
             target = self.checked_out(plan, inputs, out)
-            written = target if is_ready(target) else _allocated(plan.shape, plan.dtype)
+            written = target if is_ready(target) else allocated(plan.shape, plan.dtype)
         arguments, address = [], plan.address
         for position, c_type in plan.inputs:
             value = inputs[position]
@@ -442,6 +445,8 @@ def named(operations: Mapping[str, Operation], op: str) -> Operation:
 
 def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
     """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
+    from . import _build  # which most processes need not
+
     units = [_team.UNIT]
     for operation in operations:
         chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
@@ -482,7 +487,7 @@ def get_specialize() -> bool | int:
         raise refusal.error("get_specialize", f"{API}#specialize") from None
 
 
-def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     try:
         if size < STREAMED:
@@ -497,7 +502,7 @@ def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 PLANS: dict[Any, Plan] = {}
-_libraries: dict[tuple[str, ...], _build.Library] = {}
+_libraries: dict[tuple[str, ...], _load.Library] = {}
 _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
 
@@ -508,11 +513,11 @@ def provenance() -> dict[str, dict[str, dict[str, str]]]:
     return loaded
 
 
-def _plain(attribute: Any) -> bool:
+def plain(attribute: Any) -> bool:
     """Whether marshal tells `attribute` from all others: of what has a buffer it writes only the bytes."""
     if type(attribute) in (list, tuple):
         return all(type(entry) is int for entry in attribute)
-    return attribute is None or type(attribute) in (int, float, str)
+    return attribute is None or type(attribute) in (int, float, str, bool)
 
 
 def forget() -> None:

@@ -23,13 +23,16 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 # What index arithmetic of kernels may reach: two such sums still fit into int64.
 INDEX_LIMIT = 2**62
-ITEM_SIZES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4}
+ITEM_SIZES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
 DTYPES = {
     "float32": np.dtype(np.float32),
     "float64": np.dtype(np.float64),
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "int32": np.dtype(np.int32),
+    "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),
+    "bool": np.dtype(np.bool_),
 }
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -204,9 +207,7 @@ def real(name: str, value: object) -> float:
 
 def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None]) -> int:
     """The first row of supported element types that fits every given input."""
-    given = {
-        name: _DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in inputs.items() if tensor is not None
-    }
+    given = {name: dtype_name(tensor.dtype) for name, tensor in inputs.items() if tensor is not None}
     for number, row in enumerate(rows):
         if all(row[name] == dtype for name, dtype in given.items()):
             return number
@@ -214,6 +215,11 @@ def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described 
     argument = next(name for name, dtype in given.items() if nearest[name] != dtype)
     expected = " or ".join("(" + ", ".join(f"{name} {row[name]}" for name in given) + ")" for row in rows)
     raise Refusal("dtypes", argument, ", ".join(f"{name} {dtype}" for name, dtype in given.items()), expected)
+
+
+def dtype_name(dtype: Any) -> str:
+    """What rows of data types call an array's dtype."""
+    return _DTYPE_NAMES.get(dtype, str(dtype))
 
 
 def spatial_rank(name: str, tensor: Described, fixed: int, least: int, most: int) -> int:
@@ -328,7 +334,7 @@ def extent(rule: str, argument: str, role: str, value: Extent, least: int) -> No
 
 
 def broken(
-    rule: str, argument: str, say: str, nearest: Callable[[], object] | None = None, **values: Extent
+    rule: str, argument: str, say: str, nearest: Callable[[], object] | None = None, /, **values: Extent
 ) -> Refusal:
     """The refusal of a call that breaks a constraint of the spec."""
     got = ", ".join(f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in values.items())

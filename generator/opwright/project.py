@@ -1,7 +1,7 @@
 """Where a project's folders are: specs, templates, and the generated package.
 
-In a checkout these are the checkout's own. Installed from a wheel, specs and templates are those that the wheel
-carries, unless the working directory has a spec/ of its own.
+The working directory, or what it lies in, decides where it has specs. Elsewhere these are the checkout's own, or, where
+Opwright is installed from a wheel, those that the wheel carries.
 """
 
 from __future__ import annotations
@@ -40,24 +40,35 @@ def checkout() -> Path | None:
     return root if (root / "spec").is_dir() and (root / "templates").is_dir() else None
 
 
+def _around(here: Path) -> Path | None:
+    """The folder with specs that a directory is or lies in, not above its repository."""
+    for folder in (here, *here.parents):
+        if any((folder / "spec").glob("**/*.yaml")):
+            return folder
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
 def find(spec: Path | None = None, templates: Path | None = None, output: Path | None = None) -> Project:
-    """The project of a command: what its options name, else the checkout, else the working directory.
+    """The project of a command: what its options name, else where it is called, else the checkout that it runs from.
 
     `spec` may be a folder of specs or one that holds a single such folder. The root is the folder above `spec/`, or
     the parent of a folder of specs that lies elsewhere.
     """
-    here = checkout()
-    base = here or Path.cwd()
+    own = checkout()
+    base = _around(Path.cwd()) or own or Path.cwd()
     if spec is None:
         spec = base / "spec" if (base / "spec").is_dir() else CARRIED / "spec"
     folder = spec_folder(spec.resolve())
     root = next((parent.parent for parent in folder.parents if parent.name == "spec"), folder.parent)
+    if templates is None:
+        places = [top / "templates" for top in (base, own) if top]
+        templates = next((place for place in places if place.is_dir()), CARRIED / "templates")
     return Project(
         root=root,
         spec=folder,
-        templates=(
-            templates or (base / "templates" if (base / "templates").is_dir() else CARRIED / "templates")
-        ).resolve(),
+        templates=templates.resolve(),
         output=(output or base / "generated" / PACKAGE).resolve(),
     )
 

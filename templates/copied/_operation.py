@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _build, _engine, _isa, _scratch, _specialize, _team, _threads
+from . import _engine, _isa, _load, _scratch, _specialize, _team, _threads
 from ._arrays import BITS, Array, contiguous, describe, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._engine import DEPTHWISE
 from ._errors import Refusal
 from ._rules import DTYPES, Resolution
+from ._units import Unit
 
 ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
 Integers = Sequence[int] | np.ndarray[Any, Any]
@@ -237,7 +238,7 @@ class Operation:
         reasons = {isa.name: _isa.why_not(isa) for isa in isas}
         usable = _isa.usable(isas)
         for isa in usable:
-            reasons[isa.name] = _build.fit(self.unit(isa, label, self.parts(isa)[0]))
+            reasons[isa.name] = _load.fit(self.unit(isa, label, self.parts(isa)[0]))
             if not reasons[isa.name]:
                 break
         else:  # nothing can be had: what loading the plainest says is what there is to say
@@ -276,9 +277,7 @@ class Operation:
                     lines.append(f"{head}, int64_t part, int64_t parts);\n")
         return "".join(lines)
 
-    def unit(
-        self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()
-    ) -> _build.Unit:
+    def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()) -> Unit:
         """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
 
         The file `fixed` of the engine gets literals.
@@ -287,12 +286,12 @@ class Operation:
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
-            return _build.Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+            return Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
         group = part or ("weights" if self.fast[label] == "w" else "data")
         needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
-        return _build.Unit(
+        return Unit(
             f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
             self.cdef(isa, [label], part),
             (HERE / "c" / "entries" / f"{name}.c",),
@@ -303,11 +302,11 @@ class Operation:
             probe=engine.probe,
         )
 
-    def library(self, isa: _isa.Isa, label: str, part: str) -> _build.Library:
+    def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""
         key = (self.function, isa.name, label if isa.fast else "", part)
         if key not in _libraries:
-            _libraries[key] = _build.load(self.unit(isa, label, part))
+            _libraries[key] = _load.load(self.unit(isa, label, part))
             best = _isa.usable(self.isas(label))[0]
             if best.fast and not isa.fast:
                 why = dict(self.choice(label)[1])[best.name]
@@ -337,7 +336,7 @@ class Operation:
         key = (self.function, isa.name, label, part, file, literals)
         return _specialize.library(key, literals, partial(self.unit, isa, label, part, file, literals))
 
-    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _build.Library) -> Plan:
+    def planned(self, resolution: Resolution, isa: _isa.Isa, library: _load.Library) -> Plan:
         row = self.rows[resolution.row][1]
         kernel = self.kernel_name(resolution, isa.name)
         sizes = library.ffi.new(f"opwright_{self.function}_sizes *")
@@ -445,6 +444,8 @@ def named(operations: Mapping[str, Operation], op: str) -> Operation:
 
 def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
     """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
+    from . import _build  # which most processes need not
+
     units = [_team.UNIT]
     for operation in operations:
         chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
@@ -500,7 +501,7 @@ def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 PLANS: dict[Any, Plan] = {}
-_libraries: dict[tuple[str, ...], _build.Library] = {}
+_libraries: dict[tuple[str, ...], _load.Library] = {}
 _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
 

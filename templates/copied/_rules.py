@@ -333,7 +333,7 @@ def extent(rule: str, argument: str, role: str, value: Extent, least: int) -> No
 
 
 def broken(
-    rule: str, argument: str, say: str, nearest: Callable[[], object] | None = None, **values: Extent
+    rule: str, argument: str, say: str, nearest: Callable[[], object] | None = None, /, **values: Extent
 ) -> Refusal:
     """The refusal of a call that breaks a constraint of the spec."""
     got = ", ".join(f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in values.items())

@@ -15,9 +15,10 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from . import _build
+from . import _load
 from ._arrays import int_scalar
-from ._errors import Refusal
+from ._errors import Refusal, quoted
+from ._units import Unit
 
 if TYPE_CHECKING:
     from ._operation import Plan
@@ -35,6 +36,7 @@ FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 VALUES = 4  # that it writes at the most
 EXPECTED = "False, True or an integer >= 1"
+_DIGITS = 18  # of a number in the environment; int64 holds these
 
 Wanted = bool | int
 Literals = tuple[tuple[str, int], ...]  # macros and their values
@@ -56,7 +58,8 @@ def check(argument: str, value: object) -> Wanted:
 def _from_environment() -> Wanted | str:
     """What OPWRIGHT_SPECIALIZE says: off, on or a number; as it stands where it says something else."""
     text = os.environ.get("OPWRIGHT_SPECIALIZE", "")
-    return {"": False, "off": False, "on": True}.get(text, int(text) if text.isdecimal() and int(text) else text)
+    calls = int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
+    return {"": False, "off": False, "on": True}.get(text, calls or text)
 
 
 setting = _from_environment()  # read by every call that does not say; text: refused by the first that asks
@@ -72,33 +75,31 @@ def get_specialize() -> Wanted:
     """What `set_specialize` chose, else OPWRIGHT_SPECIALIZE, else False. Refusal where that says none of these."""
     if isinstance(setting, str):
         expected = "'off', 'on' or an integer >= 1"
-        raise Refusal("specialize", "OPWRIGHT_SPECIALIZE", repr(setting), expected)
+        raise Refusal("specialize", "OPWRIGHT_SPECIALIZE", quoted(setting), expected)
     return setting
 
 
 class Fixed:
     """A library whose engine was, or may be, compiled with literals."""
 
-    def __init__(self, unit: _build.Unit, literals: Literals) -> None:
+    def __init__(self, unit: Unit, literals: Literals) -> None:
         self.unit = unit
         self.literals = literals
-        self.library: _build.Library | None = None
+        self.library: _load.Library | None = None
         self.failure = ""
 
-    def compile(self, waiting: bool) -> None:
+    def compile(self) -> None:
         """Compile and load it; what goes wrong is told in `failure`."""
         try:
-            if not waiting:  # loading waits for a lock, which first calls of other kernels want as well
-                _build.build([self.unit])
-            self.library = _build.load(self.unit)
-        except (_build.BuildError, OSError, RuntimeError) as error:  # RuntimeError: the interpreter is shutting down
+            self.library = _load.load(self.unit)
+        except (OSError, RuntimeError) as error:  # BuildError is one; so is what Python says that is shutting down
             self.failure = str(error)
 
 
 class Special:
     """What specialisation has come to for one plan. `fixed` finds its library, `plan` is the same with that one."""
 
-    def __init__(self, fixed: Callable[[], Fixed | None], plan: Callable[[_build.Library], Plan]) -> None:
+    def __init__(self, fixed: Callable[[], Fixed | None], plan: Callable[[_load.Library], Plan]) -> None:
         self.fixed = fixed
         self.make = plan
         self.ready: Plan | None = None
@@ -114,7 +115,7 @@ class Special:
         if fixed is None or fixed.failure:
             return None
         if fixed.library is None and wanted is True:
-            fixed.compile(waiting=True)
+            fixed.compile()
         elif fixed.library is None:
             _builder.ask(fixed)
         if fixed.library is None:
@@ -134,7 +135,7 @@ def literals(plan: Plan) -> tuple[str, Literals]:
     return file, tuple((f"OPWRIGHT_FIXED_{macro}", value) for macro, value in zip(macros, values))
 
 
-def library(key: Any, literals: Literals, unit: Callable[[], _build.Unit]) -> Fixed | None:
+def library(key: Any, literals: Literals, unit: Callable[[], Unit]) -> Fixed | None:
     """The library of that key; None where there are too many."""
     found = _libraries.get(key)
     if found is None and len(_libraries) < MOST:
@@ -192,7 +193,7 @@ class _Builder:
 
     def serve(self) -> None:
         while True:
-            self.queue.get().compile(waiting=False)
+            self.queue.get().compile()
 
 
 _builder = _Builder()

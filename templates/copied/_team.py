@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import _build
+from . import _load
+from ._units import Unit
 
 HERE = Path(__file__).parent
 CDEF = """\
@@ -19,7 +20,7 @@ typedef struct opwright_team {
 } opwright_team;
 """
 MOST = 256  # workers of a call; each wants scratch memory of its own
-UNIT = _build.Unit(
+UNIT = Unit(
     "opwright_team",
     CDEF + "void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers);\n",
     (HERE / "c" / "engine" / "team.c",),
@@ -36,7 +37,7 @@ _teams: dict[int, Any] = {}
 def team(workers: int) -> Any:
     """A `const opwright_team *` for `workers` of them; it lives as long as the process."""
     if workers not in _teams:
-        library = _build.load(UNIT)
+        library = _load.load(UNIT)
         _teams.setdefault(
             workers, library.ffi.new("opwright_team *", {"run": library.lib.opwright_team_run, "workers": workers})
         )

@@ -14,7 +14,7 @@ from functools import cache
 from queue import SimpleQueue
 
 from ._arrays import int_scalar
-from ._errors import Refusal
+from ._errors import Refusal, quoted
 
 Kernel = Callable[[int, int], object]
 
@@ -65,7 +65,7 @@ def _parse(wanted: bytes) -> int:
     try:
         return check_threads("OPWRIGHT_NUM_THREADS", int(text))
     except ValueError:
-        raise Refusal("threads", "OPWRIGHT_NUM_THREADS", repr(text), "an integer >= 1") from None
+        raise Refusal("threads", "OPWRIGHT_NUM_THREADS", quoted(text), "an integer >= 1") from None
 
 
 @cache
@@ -145,7 +145,7 @@ class _Pool:
         helpers = min(helpers, max((os.cpu_count() or 1) - 1, 1))
         if self.workers < helpers:
             self.grow(helpers)
-        for _ in range(helpers):
+        for _ in range(min(helpers, self.workers)):  # nobody would take the others out
             self.jobs.put(job)
 
     def grow(self, workers: int) -> None:

@@ -6,9 +6,9 @@ import functools
 from pathlib import Path
 
 from opwright.audit import forms
-from opwright.audit.command import operation
 from opwright.audit.compare import Finding, audit
 from opwright.audit.page import Page
+from opwright.commands.audit import operation
 from opwright.language.load import load
 from opwright.language.model import Library
 

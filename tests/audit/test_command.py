@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from audit.pages_of import PAGES, ROOT, library, text_of
-from opwright.audit import command
 from opwright.cli import main
+from opwright.commands import audit as command
 from opwright.language.load import load
 
 SPEC = ["--spec", str(ROOT / "spec")]

@@ -21,7 +21,9 @@ def record(row: Row, ours: float | None, onednn: float | None, torch: float | No
     """A row in which candidates took so many seconds, or refused."""
     times = {"ours": ours, "onednn": onednn, "torch": torch}
     entries = {
-        name: {"ways": {}, "refused": "no such thing"} if seconds is None else {"ways": {}, "way": "w", "seconds": seconds}
+        name: {"ways": {}, "refused": "no such thing"}
+        if seconds is None
+        else {"ways": {}, "way": "w", "seconds": seconds}
         for name, seconds in times.items()
     }
     return {"key": row.key, "checked": True, "candidates": entries, "kernels": "k"}
@@ -184,5 +186,7 @@ def test_the_plot_shows_points_of_both_candidates(tmp_path: Path) -> None:
 
 def test_the_page_tells_how_many_rows_are_of_kernels_before_these() -> None:
     older = {**record(HEAVY, 0.010, 0.010), "kernels": "before"}
-    assert "; 1 rows are of kernels before these." in report.markdown(found(record(F32, 1, 1), older, versions={"kernels": "k"}))
+    assert "; 1 rows are of kernels before these." in report.markdown(
+        found(record(F32, 1, 1), older, versions={"kernels": "k"})
+    )
     assert "before these" not in report.markdown(found(record(F32, 1, 1), versions={"kernels": "k"}))

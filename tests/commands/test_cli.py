@@ -191,7 +191,7 @@ def test_export_overwrites_nothing_and_takes_only_names_that_can_be_imported(opw
         assert "must be a Python identifier" in errors
 
 
-PAGE = Path(__file__).parent / "audit" / "pages" / "upstream.md"
+PAGE = Path(__file__).parents[1] / "audit" / "pages" / "upstream.md"
 
 
 @pytest.mark.parametrize(
@@ -214,3 +214,23 @@ def test_a_command_whose_reader_leaves_ends_in_silence(arguments: list[str]) -> 
     ran = subprocess.run(command, env=buffered, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (ran.returncode, ran.stderr) == (141, "")
+
+
+def test_commands_see_the_package_and_the_specs_that_they_are_given(opwright: Command, tmp_path: Path) -> None:
+    specs, package = tmp_path / "specs", tmp_path / "own_kernels"
+    specs.mkdir()
+    product = Path(__file__).parents[1] / "data" / "matrix_product.yaml"
+    (specs / product.name).write_text(product.read_text(encoding="utf-8"), encoding="utf-8")
+    own = ("--spec", specs, "--output", package)
+    assert opwright("generate", *own)[0] == 0
+    assert [entry["op"] for entry in json.loads(opwright("list", *own, "--json")[1])] == ["MatrixProduct"]
+    found = json.loads(opwright("explain", "matrix_product(a f32[2,3], b f32[3,4])", *own, "--json")[1])
+    assert found["shape"] == [2, 4]
+    assert "built in" in opwright("build", "MatrixProduct", *own)[1]
+    assert opwright("explain", CALL)[0] == 0, "the project's own package is found again"
+
+
+def test_a_package_that_is_not_there_is_refused(opwright: Command, tmp_path: Path) -> None:
+    code, out, errors = opwright("build", "--output", tmp_path / "nothing")
+    assert (code, out) == (2, "")
+    assert "there is no generated package in" in errors

@@ -99,7 +99,9 @@ def test_a_save_a_broken_spec_and_its_repair_are_each_one_line(watch: Watch, pro
     before = kernel.stat().st_mtime_ns
     save(spec, MATRIX_PRODUCT.replace("revision", "revison"))
     assert re.fullmatch(STAMP + r"mat_mul\.yaml: nothing was written", watch.line())
-    assert watch.line() == "spec/mat_mul.yaml:1:1: missing-key: 'revision' is missing: counts the changes of its meaning"
+    assert (
+        watch.line() == "spec/mat_mul.yaml:1:1: missing-key: 'revision' is missing: counts the changes of its meaning"
+    )
     assert watch.line() == "spec/mat_mul.yaml:2:1: unknown-key: unknown key 'revison' (did you mean 'revision'?)"
     assert kernel.stat().st_mtime_ns == before
 
@@ -142,7 +144,9 @@ def test_a_new_spec_and_one_that_goes_are_saves_too(watch: Watch, project: Path)
 
 def test_nothing_of_the_time_of_day_reaches_a_file(watch: Watch, project: Path):
     stamp = watch.line()[:8]
-    assert not [path for path in (project / "out").rglob("*") if path.is_file() and stamp in path.read_text(encoding="utf-8")]
+    assert not [
+        path for path in (project / "out").rglob("*") if path.is_file() and stamp in path.read_text(encoding="utf-8")
+    ]
     assert watch.end() == 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from opwright.derive import nest
 from opwright.derive.variants import expand, layout_choices
-from opwright.emit import kernels
+from opwright.emit import kernels, nodes
 from opwright.generate import generated
 from opwright.project import find
 from support import reviewing
@@ -23,9 +23,9 @@ HEAVY = ("numpy", "rich", "jinja2", "bs4", "docutils", "markdown_it", "watchfile
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often each kernel's view is made, and each nest derived, by name."""
     found: Counter[str] = Counter()
-    build, derive = kernels._Builder.kernel, nest._Derivation.nest
+    build, derive = kernels._Typed.body, nest._Derivation.nest
 
-    def counted_build(self: kernels._Builder) -> kernels.Kernel:
+    def counted_build(self: kernels._Typed) -> tuple[nodes.Stmt, ...]:
         found[self.variant.name] += 1
         return build(self)
 
@@ -33,7 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         found[f"nest of {self.op.function}"] += 1
         return derive(self)
 
-    monkeypatch.setattr(kernels._Builder, "kernel", counted_build)
+    monkeypatch.setattr(kernels._Typed, "body", counted_build)
     monkeypatch.setattr(nest._Derivation, "nest", counted_derive)
     return found
 
@@ -89,11 +89,11 @@ def test_an_edit_of_prose_makes_no_view_of_c_anew(made: Counter[str], monkeypatc
 @pytest.mark.parametrize("command", ["--help", "--version", "schema", "generate --help"])
 def test_a_command_that_needs_no_library_imports_none(command: str):
     found = imported(command)
-    assert found & {*HEAVY, "opwright.review.command", "opwright.audit.command", "opwright.commands.demo"} == set()
+    assert found & {*HEAVY, "opwright.commands.diff", "opwright.commands.audit", "opwright.commands.demo"} == set()
 
 
 def test_generate_and_diff_import_nothing_of_other_commands():
     for command in ("generate --check", "diff spec spec"):
         found = imported(command)
         assert "jinja2" in found
-        assert found & {"bs4", "docutils", "markdown_it", "watchfiles", "torch", "opwright.audit.command"} == set()
+        assert found & {"bs4", "docutils", "markdown_it", "watchfiles", "torch", "opwright.commands.audit"} == set()

@@ -55,7 +55,10 @@ def test_the_c_holds_the_same_tokens_as_without_them(clean: Path, attacked: Path
         other = attacked / path.relative_to(clean)
         tokens = [
             subprocess.run(
-                ["gcc", "-std=c11", "-fpreprocessed", "-dD", "-E", "-P", file], capture_output=True, text=True, check=True
+                ["gcc", "-std=c11", "-fpreprocessed", "-dD", "-E", "-P", file],
+                capture_output=True,
+                text=True,
+                check=True,
             ).stdout
             for file in (path, other)
         ]
@@ -94,4 +97,6 @@ def test_the_markdown_has_the_same_structure(clean: Path, attacked: Path) -> Non
     for path in sorted(clean.rglob("*.md")):
         texts = [file.read_text(encoding="utf-8") for file in (path, attacked / path.relative_to(clean))]
         assert _structure(texts[0]) == _structure(texts[1]), path.name
-        assert not re.search(r"<script|javascript:alert\(1\)\)$", MarkdownIt("commonmark").enable("table").render(texts[1]))
+        assert not re.search(
+            r"<script|javascript:alert\(1\)\)$", MarkdownIt("commonmark").enable("table").render(texts[1])
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from markdown_it import MarkdownIt
 from opwright import cli, generate
 from opwright.emit import render, wrap
 from opwright.generate import generated
+from opwright.language.load import load_texts
 from opwright.language.model import Library
 from opwright.project import Project, find
 from opwright.write import MANIFEST, compare, write
@@ -63,7 +65,16 @@ def test_no_surrounding_moves_a_byte(tmp_path: Path, files: dict[str, str]):
         away.mkdir()
         output = tmp_path / f"output{number}"
         ran = checkout.run(
-            copy, "-m", "opwright", "generate", "--output", str(output), cwd=away, PYTHONHASHSEED=seed, LC_ALL=locale, LANG=locale
+            copy,
+            "-m",
+            "opwright",
+            "generate",
+            "--output",
+            str(output),
+            cwd=away,
+            PYTHONHASHSEED=seed,
+            LC_ALL=locale,
+            LANG=locale,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
         found = {p.relative_to(output).as_posix(): p.read_bytes() for p in output.rglob("*") if p.is_file()}
@@ -90,7 +101,11 @@ def test_nothing_tells_where_or_when_it_was_made(files: dict[str, str]):
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {p.relative_to(folder).as_posix(): (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): (p.read_bytes(), p.stat().st_mtime_ns)
+        for p in folder.rglob("*")
+        if p.is_file()
+    }
 
 
 @pytest.fixture
@@ -145,7 +160,10 @@ def test_check_of_a_folder_that_is_not_there_finds_every_file_missing_and_makes_
 
 
 def test_check_fails_when_nothing_was_compared(
-    made: tuple[Library, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    made: tuple[Library, dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setattr(generate, "generated", lambda project: (made[0], {"__init__.py": ""}))
     assert cli.main(["generate", "--check", "--output", str(tmp_path)]) == cli.FAILED
@@ -201,12 +219,20 @@ def test_an_edited_description_leaves_every_byte_of_c_alone(tmp_path: Path, file
 def test_a_changed_formula_of_one_operation_moves_no_other_operation(tmp_path: Path, files: dict[str, str]):
     def edit(name: str, text: str) -> str:
         assert name != "conv_transpose.yaml" or text.count("finish: dst[n, m, x] + bias[m]") == 1
-        return text.replace("finish: dst[n, m, x] + bias[m]", "finish: bias[m] + dst[n, m, x]") if name == "conv_transpose.yaml" else text
+        return (
+            text.replace("finish: dst[n, m, x] + bias[m]", "finish: bias[m] + dst[n, m, x]")
+            if name == "conv_transpose.yaml"
+            else text
+        )
 
     found = different(files, edited(tmp_path, edit))
     assert found - {MANIFEST, PROVENANCE} == {
         *(f"c/conv_transpose_{dtype}.c" for dtype in ("f32", "bf16", "f16")),
-        *(f"c/entries/conv_transpose_{dtype}{part}.c" for part in ("", "_depthwise") for dtype in ("f32", "bf16", "f16")),
+        *(
+            f"c/entries/conv_transpose_{dtype}{part}.c"
+            for part in ("", "_depthwise")
+            for dtype in ("f32", "bf16", "f16")
+        ),
         "docs/conv_transpose.md",
     }
 
@@ -245,7 +271,10 @@ def test_the_head_of_a_file_reads_as_it_did_when_it_was_reviewed(files: dict[str
 
 
 def test_golden_files_are_those_of_the_examples():
-    assert {path.name for path in GOLDEN.iterdir()} == {*(f"{name}.c" for name in EXAMPLES), "conv_transpose_bf16_head.c"}
+    assert {path.name for path in GOLDEN.iterdir()} == {
+        *(f"{name}.c" for name in EXAMPLES),
+        "conv_transpose_bf16_head.c",
+    }
 
 
 def test_breaking_long_lines_changes_no_meaning():
@@ -298,7 +327,9 @@ def test_templates_declare_the_parameters_that_they_use_and_are_given(
     made: tuple[Library, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ):
     env = render.environment(ROOT / "templates")
-    rendered = rendered_templates(monkeypatch, made[0])
+    steps = load_texts({"soft_max.yaml": (ROOT / "tests/data/steps/soft_max.yaml").read_text(encoding="utf-8")})
+    ops = (*made[0].ops, *steps.ops)
+    rendered = rendered_templates(monkeypatch, dataclasses.replace(made[0], ops=ops))
     declaring = set()
     for path in sorted((ROOT / "templates").rglob("*.j2")):
         name = path.relative_to(ROOT / "templates").as_posix()
@@ -332,7 +363,11 @@ def structure(page: str) -> list[tuple[str, str]]:
     for token in MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(page):
         found.append((token.type, token.tag))
         # Escapes and breaks part a run of text; neither is structure.
-        found += [(child.type, child.tag) for child in token.children or () if child.type not in ("text", "text_special", "softbreak")]
+        found += [
+            (child.type, child.tag)
+            for child in token.children or ()
+            if child.type not in ("text", "text_special", "softbreak")
+        ]
     return found
 
 
@@ -372,4 +407,8 @@ def test_hostile_texts_everywhere_leave_pages_and_modules_as_they_are_built(tmp_
 def names(module: str) -> list[str]:
     """Every name and attribute of a module, in order: what runs, its texts aside."""
     nodes = ast.walk(ast.parse(module))
-    return [node.id if isinstance(node, ast.Name) else node.attr for node in nodes if isinstance(node, (ast.Name, ast.Attribute))]
+    return [
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, (ast.Name, ast.Attribute))
+    ]

@@ -46,7 +46,9 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     _operation.forget()
 
 
-@pytest.fixture(scope="module", params=[False, True] if FULL else None, ids=["at-run-time", "constants"] if FULL else None)
+@pytest.fixture(
+    scope="module", params=[False, True] if FULL else None, ids=["at-run-time", "constants"] if FULL else None
+)
 def specialize(isa: str, request: pytest.FixtureRequest) -> Iterator[bool]:
     """Sizes at run time, and in the full sweep as constants too, with room for as many libraries on each `isa`."""
     before = dict(_specialize._libraries)

@@ -82,7 +82,16 @@ def test_a_sweep_of_random_calls_gives_what_the_rulings_give(op: str, dtype: str
 def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of many vectors, told apart by their stride, and groups that share vectors, the last of them fewer."""
     random = rng("rows", layout, dtype)
-    for groups, big, small in [(1, 1, 16), (1, 1, 40), (1, 3, 20), (1, 20, 2), (20, 1, 2), (19, 2, 1), (7, 3, 5), (5, 4, 4)]:
+    for groups, big, small in [
+        (1, 1, 16),
+        (1, 1, 40),
+        (1, 3, 20),
+        (1, 20, 2),
+        (20, 1, 2),
+        (19, 2, 1),
+        (7, 3, 5),
+        (5, 4, 4),
+    ]:
         kernel, stride, begin, end = (int(random.integers(*ends)) for ends in [(1, 6), (1, 10), (0, 3), (0, 3)])
         columns = stride * int(random.integers(40, 90)) + kernel
         attributes = PLAIN | {"strides": [stride], "pads_begin": [begin], "pads_end": [end], "groups": groups}
@@ -119,7 +128,8 @@ def test_planes_of_few_channels_give_what_the_rulings_give(layout: str, dtype: s
         shape = (2, channels, *extent) if layout == "NCX" else (2, *extent, channels)
         src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
         weights, bias = (
-            random.integers(-2, 3, given).astype(DTYPES[dtype]) for given in [(groups * small, big, *kernel), groups * small]
+            random.integers(-2, 3, given).astype(DTYPES[dtype])
+            for given in [(groups * small, big, *kernel), groups * small]
         )
         forward = Call("Convolution", (src, weights, bias), attributes)
         dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
@@ -127,7 +137,9 @@ def test_planes_of_few_channels_give_what_the_rulings_give(layout: str, dtype: s
         for threads in (1, 3):
             check(forward, threads=threads)
             check(data, threads=threads)
-        [src, weights][number % 2].reshape(-1)[random.integers([src, weights][number % 2].size)] = [np.inf, np.nan][number // 2 % 2]
+        [src, weights][number % 2].reshape(-1)[random.integers([src, weights][number % 2].size)] = [np.inf, np.nan][
+            number // 2 % 2
+        ]
         check(forward)
         check(data)
 
@@ -215,7 +227,8 @@ def test_many_channels_to_few_give_what_the_rulings_give(layout: str, dtype: str
         src = random.integers(-2, 3, (2, channels, *extent) if layout == "NCX" else (2, *extent, channels))
         shape = (channels, big, *kernel) if number % 2 == 0 else (*kernel, big, channels)
         src, weights, bias = (
-            array.astype(DTYPES[dtype]) for array in (src, random.integers(-2, 3, shape), random.integers(-2, 3, groups * big))
+            array.astype(DTYPES[dtype])
+            for array in (src, random.integers(-2, 3, shape), random.integers(-2, 3, groups * big))
         )
         check(Call("ConvTranspose", (src, weights, bias), attributes))
         for array in (src, weights):
@@ -311,7 +324,9 @@ def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(la
     """Rows long enough for lanes of columns: more than a unit has, far apart, and with an Inf beside the padding."""
     random = rng("few", layout, dtype)
     for groups, big, small, columns in [(1, 1, 1, 1050), (1, 2, 3, 70), (1, 7, 4, 50), (3, 3, 2, 40), (1, 9, 7, 35)]:
-        kernel, dilation, begin, end = random.integers([[1, 1], [1, 1], [0, 0], [0, 0]], [[4, 8], [3, 4], [3, 5], [3, 5]])
+        kernel, dilation, begin, end = random.integers(
+            [[1, 1], [1, 1], [0, 0], [0, 0]], [[4, 8], [3, 4], [3, 5], [3, 5]]
+        )
         stride = random.integers(1, 4, 2) if small < 7 else np.array([2, 1])
         extent = stride * [random.integers(1, 12), columns] + (kernel - 1) * dilation
         names = {"strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation}
@@ -331,7 +346,9 @@ def test_the_weights_of_few_channels_on_both_sides_give_what_the_rulings_give(la
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
-@pytest.mark.parametrize(("big", "small"), [(1, 2), (1, 8), (2, 1), (3, 2), (4, 4), (5, 7), (7, 5), (6, 3), (8, 8), (9, 5), (16, 8)])
+@pytest.mark.parametrize(
+    ("big", "small"), [(1, 2), (1, 8), (2, 1), (3, 2), (4, 4), (5, 7), (7, 5), (6, 3), (8, 8), (9, 5), (16, 8)]
+)
 def test_small_groups_give_what_the_rulings_give(big: int, small: int, layout: str, dtype: str) -> None:
     """Groups that share a vector of lanes, of which the last may have fewer; with an Inf beside the padding."""
     random = rng("groups", big, small, layout, dtype)
@@ -368,7 +385,9 @@ def test_small_groups_give_what_the_rulings_give(big: int, small: int, layout: s
     ("kernel", "big", "small"),
     [(3, 1, 96), (5, 1, 80), (10, 1, 96), (16, 1, 160), (1, 1, 64), (1, 13, 32), (2, 3, 192), (7, 2, 128)],
 )
-def test_the_weights_of_few_channels_and_many_give_what_the_rulings_give(kernel: int, big: int, small: int, dtype: str) -> None:
+def test_the_weights_of_few_channels_and_many_give_what_the_rulings_give(
+    kernel: int, big: int, small: int, dtype: str
+) -> None:
     """Without padding, and with channels last, whose gradient is used where it is."""
     random = rng("many", kernel, dtype)
     attributes = PLAIN | {"strides": [5], "data_format": "NXC", "weights_format": "OIX"}
@@ -379,7 +398,9 @@ def test_the_weights_of_few_channels_and_many_give_what_the_rulings_give(kernel:
 
 @every_dtype
 @pytest.mark.parametrize(("kernel", "big", "small"), [(12, 40, 48), (9, 70, 37)])
-def test_the_weights_of_a_whole_extent_give_what_the_rulings_give(kernel: int, big: int, small: int, dtype: str) -> None:
+def test_the_weights_of_a_whole_extent_give_what_the_rulings_give(
+    kernel: int, big: int, small: int, dtype: str
+) -> None:
     """A few outputs and many weights: more than a task holds beside its operands."""
     random = rng("whole", kernel, dtype)
     for layout in ("NXC", "NCX"):
@@ -400,8 +421,12 @@ def test_the_weights_of_many_outputs_give_what_the_rulings_give(layout: str, dty
         attributes = PLAIN_2D | {"strides": [stride] * 2, "data_format": layout, "weights_format": "OIX"}
         extent = (33 * stride, 35 * stride)
         src = random.integers(-2, 3, (2, big, *extent) if layout == "NCX" else (2, *extent, big)).astype(DTYPES[dtype])
-        dst = random.integers(-2, 3, (2, small, 33, 35) if layout == "NCX" else (2, 33, 35, small)).astype(DTYPES[dtype])
-        gradient = Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": [small, big, kernel, kernel]})
+        dst = random.integers(-2, 3, (2, small, 33, 35) if layout == "NCX" else (2, 33, 35, small)).astype(
+            DTYPES[dtype]
+        )
+        gradient = Call(
+            "ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": [small, big, kernel, kernel]}
+        )
         for threads in (1, 3):
             check(gradient, threads=threads)
 
@@ -420,19 +445,30 @@ def test_outputs_that_meet_no_tap_give_what_the_rulings_give(layout: str, dtype:
         strides, begin, end = (random.integers(*ends, rank).tolist() for ends in [(2, 6), (0, 2), (0, 2)])
         if number == 3:
             strides = [1, 4]
-        attributes: dict[str, Any] = {"strides": strides, "dilations": list(dilation), "pads_begin": begin, "pads_end": end}
+        attributes: dict[str, Any] = {
+            "strides": strides,
+            "dilations": list(dilation),
+            "pads_begin": begin,
+            "pads_end": end,
+        }
         attributes |= {"data_format": layout, "weights_format": "OIX"}
         shape = (batch, big, *extent) if layout == "NCX" else (batch, *extent, big)
         room = [e + b + a - (k - 1) * d - 1 for e, b, a, k, d in zip(extent, begin, end, kernel, dilation)]
         grid = [r // stride + 1 for r, stride in zip(room, strides)]
         src, weights, bias = (
             random.integers(-2, 3, given).astype(DTYPES[dtype])
-            for given in [(batch, small, *grid) if layout == "NCX" else (batch, *grid, small), (small, big, *kernel), big]
+            for given in [
+                (batch, small, *grid) if layout == "NCX" else (batch, *grid, small),
+                (small, big, *kernel),
+                big,
+            ]
         )
         rest = [r % stride for r, stride in zip(room, strides)]
         if number % 2:
             src.reshape(-1)[random.integers(src.size)] = [np.inf, np.nan][number // 2 % 2]
-        call = Call("ConvTranspose", (src, weights, bias), attributes | {"output_padding": rest, "weights_format": "IOX"})
+        call = Call(
+            "ConvTranspose", (src, weights, bias), attributes | {"output_padding": rest, "weights_format": "IOX"}
+        )
         data = Call("ConvolutionBackwardData", (src, weights), attributes | {"dst_shape": list(shape)})
         for threads in (1, 3):
             assert run(call, threads=threads).shape == shape
@@ -492,8 +528,16 @@ def test_narrow_planes_with_taps_along_one_axis_give_what_the_rulings_give(layou
 def test_rows_of_far_dilated_taps_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows that the distance of the taps divides into rows, of which the last are shorter on one side or both."""
     random = rng("far", layout, dtype)
-    for big, small, dilation, turns, pads in [(3, 20, 128, 2, 0), (18, 5, 130, 1, 2), (17, 33, 150, 3, 1), (1, 1, 200, 2, 1)]:
-        taps, stated = int(random.integers(2, 4)), {"dilations": [dilation], "data_format": layout, "weights_format": "OIX"}
+    for big, small, dilation, turns, pads in [
+        (3, 20, 128, 2, 0),
+        (18, 5, 130, 1, 2),
+        (17, 33, 150, 3, 1),
+        (1, 1, 200, 2, 1),
+    ]:
+        taps, stated = (
+            int(random.integers(2, 4)),
+            {"dilations": [dilation], "data_format": layout, "weights_format": "OIX"},
+        )
         begin, end = dilation * pads, int(random.integers(dilation))
         columns = max(1, (taps + turns - pads) * dilation - end) + int(random.integers(dilation))
         attributes = PLAIN | stated | {"pads_begin": [begin], "pads_end": [end]}
@@ -515,11 +559,22 @@ def test_rows_of_far_dilated_taps_give_what_the_rulings_give(layout: str, dtype:
 def test_dilated_taps_of_many_channels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Rows of output as far apart as the taps, on images whose input is less than their weights."""
     random = rng("dilated", layout, dtype)
-    for big, small, dilation, stride in [(65, 100, 2, 1), (100, 65, 7, 1), (66, 97, 3, 2), (200, 34, 20, 1), (34, 200, 6, 1)]:
+    for big, small, dilation, stride in [
+        (65, 100, 2, 1),
+        (100, 65, 7, 1),
+        (66, 97, 3, 2),
+        (200, 34, 20, 1),
+        (34, 200, 6, 1),
+    ]:
         kernel = random.integers(2, 4, 2)
         begin, end = random.integers(0, dilation + 1, (2, 2))
         extent = stride * random.integers(17, 20, 2) + (kernel - 1) * dilation - begin - end
-        names = {"strides": [stride] * 2, "pads_begin": begin.tolist(), "pads_end": end.tolist(), "dilations": [dilation] * 2}
+        names = {
+            "strides": [stride] * 2,
+            "pads_begin": begin.tolist(),
+            "pads_end": end.tolist(),
+            "dilations": [dilation] * 2,
+        }
         attributes: dict[str, Any] = names | {"data_format": layout, "weights_format": "OIX"}
         shape = (1, big, *extent) if layout == "NCX" else (1, *extent, big)
         src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
@@ -545,8 +600,16 @@ def test_small_planes_of_many_images_give_what_the_rulings_give(layout: str, dty
     ]:  # fmt: skip
         rank = len(extent)
         begin, end = (random.integers(0, 3, rank).tolist() for _ in range(2))
-        names = {"strides": list(stride) if isinstance(stride, tuple) else [stride] * rank, "dilations": [dilation] * rank}
-        attributes: dict[str, Any] = names | {"pads_begin": begin, "pads_end": end, "groups": groups, "data_format": layout}
+        names = {
+            "strides": list(stride) if isinstance(stride, tuple) else [stride] * rank,
+            "dilations": [dilation] * rank,
+        }
+        attributes: dict[str, Any] = names | {
+            "pads_begin": begin,
+            "pads_end": end,
+            "groups": groups,
+            "data_format": layout,
+        }
         for big, small in [(66, 259), (290, 64)]:
             weights_format = str(random.choice(["OIX", "XIO"]))
             shape = (images, groups * big, *extent) if layout == "NCX" else (images, *extent, groups * big)
@@ -590,7 +653,12 @@ def test_an_output_beyond_the_caches_gives_what_the_rulings_give(taps: int, dtyp
     src = random.integers(-2, 3, (1, 36000, 2)).astype(DTYPES[dtype])
     weights = random.integers(-2, 3, (64, 2, taps)).astype(DTYPES[dtype])
     bias = random.integers(-2, 3, 64).astype(DTYPES[dtype])
-    attributes = PLAIN | {"data_format": "NXC", "weights_format": "OIX", "pads_begin": [taps // 2], "pads_end": [taps // 2]}
+    attributes = PLAIN | {
+        "data_format": "NXC",
+        "weights_format": "OIX",
+        "pads_begin": [taps // 2],
+        "pads_end": [taps // 2],
+    }
     call = Call("Convolution", (src, weights, bias), attributes)
     answer = run(call)
     assert same(answer, rulings.compute(call)), describe(call)
@@ -605,7 +673,12 @@ def test_any_number_of_vectors_of_channels_gives_what_the_rulings_give(channels:
     """They are shared out evenly to panels of one to four, which are wider for narrow rows."""
     random = rng("vectors", channels, dtype)
     weights = random.integers(-2, 3, (channels, 5, 1, 2)).astype(DTYPES[dtype])
-    for shape, layout in [((2, 3, 3, 5), "NXC"), ((1, 2, 24, 5), "NXC"), ((1, 5, 3, 12), "NCX"), ((2, 5, 19, 19), "NCX")]:
+    for shape, layout in [
+        ((2, 3, 3, 5), "NXC"),
+        ((1, 2, 24, 5), "NXC"),
+        ((1, 5, 3, 12), "NCX"),
+        ((2, 5, 19, 19), "NCX"),
+    ]:
         src = random.integers(-2, 3, shape).astype(DTYPES[dtype])
         check(Call("Convolution", (src, weights), {"data_format": layout, "weights_format": "OIX"} | PLAIN_2D))
 
@@ -615,15 +688,24 @@ def test_any_number_of_vectors_of_channels_gives_what_the_rulings_give(channels:
 def test_a_few_channels_beyond_whole_vectors_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Their sums are over lanes of reduced channels, which end with a part of a vector."""
     random = rng("rest", layout, dtype)
-    for number, (small, big, groups) in enumerate([(33, 33, 2), (17, 50, 1), (20, 35, 1), (35, 34, 3), (66, 65, 1)] * 2):
-        kernel, strides, begin, end = ([int(i) for i in random.integers(*ends, 2)] for ends in [(3, 5), (1, 3), (0, 3), (0, 3)])
+    for number, (small, big, groups) in enumerate(
+        [(33, 33, 2), (17, 50, 1), (20, 35, 1), (35, 34, 3), (66, 65, 1)] * 2
+    ):
+        kernel, strides, begin, end = (
+            [int(i) for i in random.integers(*ends, 2)] for ends in [(3, 5), (1, 3), (0, 3), (0, 3)]
+        )
         space = [int(i) for i in random.integers(*([6, 12] if number < 5 else [20, 30]), 2)]
         attributes = {"strides": strides, "pads_begin": begin, "pads_end": end, "dilations": [1, 1 + number % 2]}
         attributes |= {"data_format": layout, "weights_format": ["OIX", "XIO"][number % 2], "groups": groups}
         channels = big * groups
-        src = random.integers(-2, 3, (2, channels, *space) if layout == "NCX" else (2, *space, channels)).astype(DTYPES[dtype])
+        src = random.integers(-2, 3, (2, channels, *space) if layout == "NCX" else (2, *space, channels)).astype(
+            DTYPES[dtype]
+        )
         shape = (small * groups, big, *kernel) if number % 2 == 0 else (*kernel, big, small * groups)
-        weights, bias = random.integers(-2, 3, shape).astype(DTYPES[dtype]), np.arange(small * groups).astype(DTYPES[dtype])
+        weights, bias = (
+            random.integers(-2, 3, shape).astype(DTYPES[dtype]),
+            np.arange(small * groups).astype(DTYPES[dtype]),
+        )
         call = Call("Convolution", (src, weights, bias), attributes)
         check(call)
         dst = random.integers(-2, 3, run(call).shape).astype(DTYPES[dtype])
@@ -788,7 +870,13 @@ def test_inf_and_nan_beside_the_taps_of_few_channels_do_not_reach_the_result(lay
             array.reshape(-1)[random.integers(0, array.size, count)] = random.choice([np.inf, -np.inf, np.nan], count)
         check(Call("Convolution", (src, weights), attributes))
         back, axes = ("IOX", (0, 1)) if number % 2 == 0 else ("XOI", (2, 3))
-        check(Call("ConvTranspose", (src, weights.swapaxes(*axes)), attributes | {"strides": [1, 1], "weights_format": back}))
+        check(
+            Call(
+                "ConvTranspose",
+                (src, weights.swapaxes(*axes)),
+                attributes | {"strides": [1, 1], "weights_format": back},
+            )
+        )
 
 
 # One rounding

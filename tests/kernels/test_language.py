@@ -32,7 +32,12 @@ def _shifted(a: Any) -> Any:
 CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]] = {
     "Copy": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m]'}\n", (A,), {}, lambda a: a),
     "Shift": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m - 2]'}\n", (A,), {}, _shifted),
-    "Reverse": (VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[M - 1 - m] += a[m]'}\n", (A,), {}, lambda a: a[::-1]),
+    "Reverse": (
+        VECTOR + F32 + "semantics: {ranges: {m: M}, reduce: 'b[M - 1 - m] += a[m]'}\n",
+        (A,),
+        {},
+        lambda a: a[::-1],
+    ),
     "Prefix": (
         VECTOR + F32 + "semantics: {ranges: {m: M, j: M}, where: [j <= m], reduce: 'b[m] += a[j]'}\n",
         (A,),
@@ -40,13 +45,17 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         np.cumsum,
     ),
     "PrefixMax": (
-        VECTOR + F32 + "semantics: {ranges: {m: M, j: M}, init: -inf, where: [j <= m], reduce: 'b[m] max= -1 * a[j]'}\n",
+        VECTOR
+        + F32
+        + "semantics: {ranges: {m: M, j: M}, init: -inf, where: [j <= m], reduce: 'b[m] max= -1 * a[j]'}\n",
         (A,),
         {},
         lambda a: np.maximum.accumulate(-a),
     ),
     "Autocorrelation": (
-        VECTOR + F32 + "semantics: {ranges: {m: M, j: M}, reduce: 'b[m] += a[j] * a[j + m]', finish: 'b[m] / 2 + a[m]'}\n",
+        VECTOR
+        + F32
+        + "semantics: {ranges: {m: M, j: M}, reduce: 'b[m] += a[j] * a[j + m]', finish: 'b[m] / 2 + a[m]'}\n",
         (A,),
         {},
         lambda a: np.correlate(a, a, "full")[len(a) - 1 :] / 2 + a,
@@ -108,8 +117,11 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
         lambda a: a.reshape(2, 15, 4),
     ),
     "CausalScale": (
-        VECTOR.replace("inputs", "attributes: [{name: scale, symbol: S, type: f32, default: '0.5'}, {name: reach, symbol: R,"
-        " type: s64, min: 0, default: '2'}]\ninputs")
+        VECTOR.replace(
+            "inputs",
+            "attributes: [{name: scale, symbol: S, type: f32, default: '0.5'}, {name: reach, symbol: R,"
+            " type: s64, min: 0, default: '2'}]\ninputs",
+        )
         + F32
         + "semantics: {ranges: {m: M, j: R + 1}, reduce: 'b[m] += a[m - j] * S + R'}\n",
         (A,),

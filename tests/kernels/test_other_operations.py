@@ -83,7 +83,9 @@ def test_the_kernels_agree_with_the_interpreter(name: str, built: tuple[Library,
             expected = interpret.compute(op, typed, attributes)
             assert result.dtype == expected.dtype
             # Means of integers are quotients: f32 and float64 round them alike to a last bit.
-            assert np.allclose(result.astype(float), expected.astype(float), rtol=1e-2 if result.itemsize == 2 else 1e-6, atol=0)
+            assert np.allclose(
+                result.astype(float), expected.astype(float), rtol=1e-2 if result.itemsize == 2 else 1e-6, atol=0
+            )
             if name != "AveragePool" and name != "AveragePoolInside":
                 assert (result == expected).all()
 

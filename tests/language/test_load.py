@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import opwright_kernels
 import pytest
 from opwright.language.load import load, load_texts
 from opwright.language.schema import Spelled
 from opwright.language.source import SpecInvalid
+from opwright.language.structure import MODULES
 from support.specs import AVERAGE_POOL, FOLDER, MATRIX_PRODUCT, MAX_POOL, OTHERS, SCALE, edited, problems_of, real_texts
 
 PLACE = re.compile(r"[\w./<>-]+:\d+:\d+: [\w-]+: .+", re.DOTALL)
@@ -49,6 +51,10 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Import"),
     ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: InferShape"),
     ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Operation"),
+    ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Team"),
+    ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Scratch"),
+    ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Engine"),
+    ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Torch"),
     ("name-reserved", MATRIX_PRODUCT, "name: a,", "name: task,"),
     ("name-reserved", MATRIX_PRODUCT, "name: a,", "name: opwright_modulo,"),
     ("name-reserved", MATRIX_PRODUCT, "name: a,", "name: b_axes,"),
@@ -87,6 +93,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("dtype-value", SCALE, "{src: f32,", "{src: s32,"),
     ("dtype-value", SCALE, "accumulate: f64", "accumulate: bf16"),
     ("dtype-row", SCALE, "accumulate: f64}", "accumulate: f64}\n  - {src: f32, factor: f32, dst: f32, accumulate: f32}"),
+    ("dtype-unreached", SCALE, "accumulate: f64}", "accumulate: f64}\n  - {src: f32, factor: f32, dst: bf16, accumulate: f32}"),
     ("tensor-spatial", AVERAGE_POOL, "{N: N, C: C, X: I}", "{N: N, C: K, X: I}"),
     ("spatial-rank", AVERAGE_POOL, "spatial_rank: {min: 1, max: 3}", "spatial_rank: {min: 0, max: 0}"),
     ("spatial-rank", AVERAGE_POOL, "spatial_rank: {min: 1, max: 3}", "spatial_rank: {min: 0, max: 3}"),
@@ -143,6 +150,15 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("semantics-finish", SCALE, "factor[n]", "factor[n + 1]"),
     ("input-unused", MATRIX_PRODUCT, " * b[k, n]", ""),
     ("range-quotient", MATRIX_PRODUCT, "k: K}", "k: K / N}"),
+    ("range-quotient", SCALE, "[m <= n]", "[m / 2 == n]"),
+    ("range-quotient", AVERAGE_POOL, "max(count, 1)", "prod(K / S)"),
+    ("size-quotient", MATRIX_PRODUCT, "{M: M, K: K}", "{M: M, K: K, Q: M * K / N}"),
+    ("size-quotient", MATRIX_PRODUCT, "a[m, k]", "a[m, k + 4 / 2]"),
+    ("neutral", AVERAGE_POOL, "min: 0, neutral: 0", "min: 0, neutral: 1"),
+    ("neutral", AVERAGE_POOL.replace("max(count, 1)", "prod(S)"), "S, type: \"s64[]\", required: true, length: spatial, min: 1, neutral: 1",
+        "S, type: \"s64[]\", required: true, length: spatial, min: 1, neutral: 2"),
+    ("neutral", AVERAGE_POOL.replace("  finish", "  where: [k < S]\n  finish"), "length: spatial, min: 1, neutral: 1",
+        "length: spatial, min: 0, neutral: 0"),
     ("semantics-index", MATRIX_PRODUCT, "a[m, k]", "a[m, k * k]"),
     ("semantics-index", MATRIX_PRODUCT, "a[m, k]", "a[m, k + " + "*".join(["(M + N + K + 1)"] * 20) + "]"),
     ("semantics-unsolvable", MATRIX_PRODUCT, "c[m, n] +=", "c[m, m] +="),
@@ -181,6 +197,12 @@ BROKEN_REAL: list[tuple[str, str, str, str]] = [
     ("relation-mutual", "conv_transpose.yaml", "equals: ConvolutionBackwardData", "equals: ConvolutionBackwardWeights"),
     ("normal-form", "convolution.yaml", "small: dst,", "small: dts,"),
     ("normal-form", "convolution.yaml", "weights[g, small, big, k]", "weights[g, small, k]"),
+    ("normal-form", "convolution.yaml", "solve: y, big: src, small: dst", "solve: x, big: src, small: dst"),
+    ("normal-form", "convolution.yaml", "bias: bias}", "bias: weights}"),
+    ("normal-form", "convolution.yaml", "bias: bias}", "bias: bias, groups: g}"),
+    ("normal-form", "convolution.yaml", "  PB: {use: pad_begin}", "  PB: {use: pad_begin, neutral: 1}"),
+    ("normal-form", "convolution.yaml", "  - name: weights\n", "  - name: weights\n    optional: true\n"),
+    ("class-depthwise", "_common.yaml", "when: IC == G and OC == G, let: {IC: G, OC: G}", "when: IC == G, let: {IC: G}"),
     ("attribute-differs", "convolution.yaml", "- strides", "- {use: strides, max: 9}"),
     ("op-name", "convolution.yaml", "op: Convolution", "op: ConvTranspose"),
 ]  # fmt: skip
@@ -278,6 +300,15 @@ def test_an_empty_folder_and_a_missing_one_are_refused(tmp_path: Path) -> None:
     for folder, words in ((tmp_path, "there is no operation"), (tmp_path / "none", "cannot read the folder")):
         with pytest.raises(SpecInvalid, match=words):
             load(folder)
+
+
+def test_no_operation_can_bear_the_name_of_a_module_or_page_of_the_package() -> None:
+    package = Path(opwright_kernels.__file__).parent
+    files = [*package.glob("*.py"), *package.glob("docs/*")]
+    parts = {path.stem.strip("_").lower() for path in files} - set(opwright_kernels.operations())
+    own = {op.function for op in load(FOLDER).ops}
+    assert parts - own <= MODULES
+    assert len(parts - own) > 10
 
 
 def test_the_fixtures_start_from_specs_that_load() -> None:

@@ -265,7 +265,7 @@ def test_eight_threads_of_the_program_may_call_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert not any(thread.is_alive() for thread in threads)
     assert failures == []
 
@@ -596,7 +596,7 @@ def test_results_of_mutated_calls_that_are_legal_are_right() -> None:
 
 def test_a_call_of_a_deprecated_operation_warns_the_caller_and_works(tmp_path: Path):
     text = (ROOT / "tests/data/matrix_product.yaml").read_text(encoding="utf-8")
-    told = text.replace("revision: 1\n", "revision: 1\ndeprecated: use numpy's \"matmul\"\n")
+    told = text.replace("revision: 1\n", 'revision: 1\ndeprecated: use numpy\'s "matmul"\n')
     _, kernels = package({"matrix_product.yaml": told}, tmp_path, "deprecated_kernels")
     with pytest.warns(DeprecationWarning, match='MatrixProduct is deprecated: use numpy\'s "matmul"') as caught:
         assert kernels.matrix_product(integers(2, 3), integers(3, 4)).shape == (2, 4)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _build, _isa, _operation, _specialize
+from opwright_kernels import _isa, _load, _operation, _specialize
 from support.generated import PACKAGE
 
 CHANNELS = 11
@@ -48,19 +48,14 @@ def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The units that are compiled or loaded from now on."""
     units: list[str] = []
-    load, build = _build.load, _build.build
+    load = _load.load
 
     def loading(unit: Any, *more: Any) -> Any:
         units.append(unit.name)
         return load(unit, *more)
 
-    def building(wanted: Any, *more: Any) -> Any:
-        units.extend(unit.name for unit in wanted)
-        return build(wanted, *more)
-
     call()
-    monkeypatch.setattr(_build, "load", loading)
-    monkeypatch.setattr(_build, "build", building)
+    monkeypatch.setattr(_load, "load", loading)
     return units
 
 
@@ -90,13 +85,13 @@ def test_a_number_compiles_in_the_background_while_calls_go_on(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    build = _build.build
+    load = _load.load
 
-    def building(*arguments: Any) -> Any:
+    def loading(*arguments: Any) -> Any:
         may_end.wait(60)
-        return build(*arguments)
+        return load(*arguments)
 
-    monkeypatch.setattr(_build, "build", building)
+    monkeypatch.setattr(_load, "load", loading)
     monkeypatch.setattr(_specialize, "_builder", _specialize._Builder())
     expected = call()
     for _ in range(2):
@@ -120,7 +115,7 @@ def test_a_number_compiles_in_the_background_while_calls_go_on(
 @fast
 def test_without_a_compiler_calls_go_on_and_explain_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     expected = call()
-    monkeypatch.setattr(_build, "_loaded", {})
+    monkeypatch.setattr(_load, "_loaded", {})
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path))
     assert call(specialize=True).tobytes() == expected.tobytes()

@@ -38,7 +38,9 @@ def _disagreement(call: Call) -> str | None:
     if rule is None:
         return f"refused by {judged.violations}, but the package infers {shape}"
     python_said = " " in rule  # a missing or unknown keyword is the interpreter's own TypeError
-    known = rule in judged.violations or (python_said and any("missing" in v or "unknown" in v for v in judged.violations))
+    known = rule in judged.violations or (
+        python_said and any("missing" in v or "unknown" in v for v in judged.violations)
+    )
     return None if known else f"the package names {rule}, the spec breaks {judged.violations}"
 
 

@@ -58,7 +58,11 @@ def test_a_copy_under_another_name_works_where_nothing_of_the_tool_can_be_import
     shutil.copytree(PACKAGE, tmp_path / "strange_kernels", ignore=shutil.ignore_patterns("__pycache__"))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ran = subprocess.run(
-        [sys.executable, "-c", STRANGER], cwd=tmp_path, env={**inherited, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+        [sys.executable, "-c", STRANGER],
+        cwd=tmp_path,
+        env={**inherited, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stderr
 
@@ -113,7 +117,9 @@ def stub_parameters(node: ast.FunctionDef) -> list[tuple[str, Any, Any]]:
     """Name, kind and default of each parameter; no default is `inspect.Parameter.empty`."""
     kinds = inspect.Parameter
     positional = node.args.args
-    defaults = [kinds.empty] * (len(positional) - len(node.args.defaults)) + [ast.literal_eval(d) for d in node.args.defaults]
+    defaults = [kinds.empty] * (len(positional) - len(node.args.defaults)) + [
+        ast.literal_eval(d) for d in node.args.defaults
+    ]
     found: list[tuple[str, Any, Any]] = [
         (a.arg, kinds.POSITIONAL_OR_KEYWORD, d) for a, d in zip(positional, defaults, strict=True)
     ]
@@ -138,7 +144,9 @@ def test_the_stub_of_a_function_agrees_with_the_function(name: str):
     annotations = {p.name: p.annotation for p in signature.parameters.values()}
     node = stub_functions()[name]
     stated = [*node.args.args, *node.args.kwonlyargs]
-    assert {a.arg: ast.unparse(a.annotation) for a in stated if a.annotation} == {a.arg: annotations[a.arg] for a in stated}
+    assert {a.arg: ast.unparse(a.annotation) for a in stated if a.annotation} == {
+        a.arg: annotations[a.arg] for a in stated
+    }
     assert node.returns is not None
     assert ast.unparse(node.returns) == signature.return_annotation
 
@@ -162,6 +170,8 @@ def test_every_function_and_its_page_say_what_it_takes(function: str):
 
 
 def test_the_package_stays_small():
-    sizes = {path: path.stat().st_size for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    sizes = {
+        path: path.stat().st_size for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    }
     assert max(sizes.values()) <= 200_000, max(sizes, key=lambda path: sizes[path])
     assert sum(sizes.values()) <= 3_000_000

@@ -49,7 +49,11 @@ def commands() -> list[str]:
 
 
 def has_command(name: str) -> bool:
-    with pytest.raises(SystemExit) as ended, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        pytest.raises(SystemExit) as ended,
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         cli.main([name, "--help"])
     return ended.value.code == 0
 
@@ -69,7 +73,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_documents_hold_commands_and_no_snippet_of_an_unknown_kind():
     assert {"make demo", "make test", "opwright generate", "opwright generate --check"} <= set(commands())
     kinds = {page: {language for language, _ in fences((ROOT / page).read_text(encoding="utf-8"))} for page in PAGES}
-    assert kinds == {"README.md": {"yaml", "c", "python", "sh"}, "CONTRIBUTING.md": {"sh"}, "docs/SPEC.md": {"yaml", "text"}}
+    assert kinds == {
+        "README.md": {"yaml", "c", "python", "sh"},
+        "CONTRIBUTING.md": {"sh"},
+        "docs/SPEC.md": {"yaml", "text"},
+    }
 
 
 @pytest.mark.parametrize("command", commands())
@@ -146,7 +154,8 @@ def documented_keys() -> dict[str, dict[str, bool]]:
 
 def test_every_key_of_the_spec_language_is_documented_and_no_other():
     known = {
-        name: {key: metadata["required"] for key, metadata in schema.keys_of(cls).items()} for name, cls in nodes().items()
+        name: {key: metadata["required"] for key, metadata in schema.keys_of(cls).items()}
+        for name, cls in nodes().items()
     }
     assert documented_keys() == known
 
@@ -158,7 +167,10 @@ def test_every_shorthand_is_documented():
         assert (said[1] if said else None) == nodes()[part.split("\n")[0]].shorthand
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("generated/*/docs/*.md"))])
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, "CHANGELOG.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("generated/*/docs/*.md"))],
+)
 def test_links_lead_somewhere(page: str):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"(?<!\\)\]\(([^)\s]+)\)", text):

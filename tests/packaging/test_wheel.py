@@ -25,7 +25,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     ran = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *options, "-w", str(folder), str(ROOT)], capture_output=True, text=True, cwd=folder
+        [sys.executable, "-m", "pip", "wheel", *options, "-w", str(folder), str(ROOT)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (made,) = folder.glob("*.whl")
@@ -33,7 +36,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
 def test_it_holds_both_packages_the_specs_and_the_templates(wheel: Path):
@@ -54,7 +61,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     options = ["--no-deps", "--no-index", "--disable-pip-version-check"]
     ran = subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)], capture_output=True, text=True
+        [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)],
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     purelib = Path(subprocess.run(
@@ -76,7 +85,9 @@ def test_installed_it_generates_the_same_package_from_the_specs_it_carries(insta
     assert ran.returncode == 0, ran.stdout + ran.stderr
     expected = ROOT / "generated" / "opwright_kernels"
     assert files(tmp_path / "made") == files(expected)
-    different = [name for name in files(expected) if (tmp_path / "made" / name).read_bytes() != (expected / name).read_bytes()]
+    different = [
+        name for name in files(expected) if (tmp_path / "made" / name).read_bytes() != (expected / name).read_bytes()
+    ]
     assert different == []
 
 

@@ -12,12 +12,11 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from opwright import cli
-from opwright.language.hashing import semantic_hash
 from opwright.language.source import SpecInvalid
 from opwright.review import rules
 from opwright.review.findings import Review
-from opwright.review.report import FORMATS, schema
-from opwright.review.waivers import locked, read_lock
+from opwright.review.json_form import schema
+from opwright.review.report import FORMATS
 from support import checkout, reviewing
 
 OP = "conv_transpose.yaml"
@@ -90,21 +89,6 @@ def test_a_changed_meaning_needs_a_new_revision(meaning: Review):
     assert sorted(ids(raised)) == ["op-revision-raised", "semantics-edge-changed"]
 
 
-def test_a_revision_in_the_lock_keeps_its_meaning_whatever_the_base_says():
-    lock = "revisions: {ConvTranspose@2: 00000000000000aa}\n"
-    found = reviewing.reviewed(SPECS, after(("revision: 1", "revision: 2")), lock=lock)
-    assert sorted(ids(found)) == ["op-revision-kept", "op-revision-raised"]
-
-
-def test_the_lock_only_grows():
-    from opwright.language.load import load_texts
-
-    library = load_texts(SPECS)
-    first = locked(library, {"Convolution@1": "00000000000000aa"})
-    assert read_lock(first, "LOCK.yaml")["Convolution@1"] == "00000000000000aa"
-    assert len(read_lock(first, "LOCK.yaml")) == 6
-
-
 def test_operations_that_come_and_go_take_their_kernels_with_them():
     product = (checkout.ROOT / "tests/data/matrix_product.yaml").read_text(encoding="utf-8")
     found = reviewing.reviewed(SPECS, {**SPECS, "spec/onednn_graph/matrix_product.yaml": product})
@@ -172,8 +156,13 @@ def test_an_edit_of_the_table_of_documents_moves_the_pages_that_cite_them_as_pre
     assert found.impact.unpredicted == []
     assert found.impact.observed.files == {f"docs/{name}.md" for name in FUNCTIONS}
     assert found.findings[0].moved.files == found.impact.observed.files
-    one = reviewing.reviewed(SPECS, after(("scraped page; attribute names", "a page; attribute names"), file="_sources.yaml"))
-    assert {op for finding in one.findings for op in finding.ops} == {"ConvTransposeBackwardData", "ConvolutionBackwardData"}
+    one = reviewing.reviewed(
+        SPECS, after(("scraped page; attribute names", "a page; attribute names"), file="_sources.yaml")
+    )
+    assert {op for finding in one.findings for op in finding.ops} == {
+        "ConvTransposeBackwardData",
+        "ConvolutionBackwardData",
+    }
     assert one.impact.observed.files == {"docs/conv_transpose_backward_data.md", "docs/convolution_backward_data.md"}
 
 
@@ -187,7 +176,15 @@ def test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_
 
 
 def test_a_document_that_goes_with_all_its_citations_moves_what_was_predicted():
-    gone = {name: re.sub(r",? ?source: library-3.13|\n +source: library-3.13$|^source: .*library-3.13.*\n", "", text, flags=re.MULTILINE) for name, text in SPECS.items()}
+    gone = {
+        name: re.sub(
+            r",? ?source: library-3.13|\n +source: library-3.13$|^source: .*library-3.13.*\n",
+            "",
+            text,
+            flags=re.MULTILINE,
+        )
+        for name, text in SPECS.items()
+    }
     name = f"{reviewing.FOLDER}/_sources.yaml"
     gone[name] = gone[name][: gone[name].index("  library-3.13:")]
     found = reviewing.reviewed(SPECS, gone)
@@ -200,7 +197,9 @@ def test_a_document_that_no_finding_tells_of_is_found_out(monkeypatch: pytest.Mo
     from opwright.review import compare
 
     whole = compare.edits
-    monkeypatch.setattr(compare, "edits", lambda old, new: tuple(e for e in whole(old, new) if not e.path.startswith("pages")))
+    monkeypatch.setattr(
+        compare, "edits", lambda old, new: tuple(e for e in whole(old, new) if not e.path.startswith("pages"))
+    )
     found = reviewing.reviewed(SPECS, after(("release: oneDNN 3.13.2", "release: oneDNN 3.14"), file="_sources.yaml"))
     assert "impact-unpredicted" in ids(found)
     assert "ConvTranspose: files changed unpredicted: docs/conv_transpose.md" in found.impact.unpredicted
@@ -227,13 +226,6 @@ def test_a_c_declaration_that_changes_under_its_name_is_told_once():
     assert found.now.startswith("typedef struct opwright_conv_transpose_sizes { int64_t IC; int64_t N; int64_t OC;")
 
 
-def test_a_new_revision_is_asked_to_be_locked_where_there_is_a_lock():
-    lock = "revisions: {ConvTranspose@1: 00000000000000aa}\n"
-    raised = after(("revision: 1", "revision: 2"))
-    assert sorted(ids(reviewing.reviewed(SPECS, raised, lock=lock))) == ["op-revision-raised", "op-revision-unlocked"]
-    assert ids(reviewing.reviewed(SPECS, raised)) == ["op-revision-raised"]
-
-
 # The proof.
 
 
@@ -257,20 +249,6 @@ def test_a_difference_that_no_finding_tells_is_found_out(monkeypatch: pytest.Mon
     assert any("do not account for the whole difference" in text for text in found.impact.unpredicted)
 
 
-# The lock.
-
-
-def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
-    from opwright.language.load import load_texts
-
-    path = checkout.ROOT / "spec/LOCK.yaml"
-    committed = path.read_text(encoding="utf-8")
-    library = load_texts(reviewing.specs())
-    known = read_lock(committed, "LOCK.yaml")
-    assert {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops}.items() <= known.items()
-    assert committed == locked(library, known)
-
-
 # Waivers.
 
 
@@ -292,12 +270,6 @@ def test_a_waiver_that_is_unused_or_expired_fails(docs_only: Review):
 def test_a_waiver_of_more_than_180_days_is_refused(docs_only: Review):
     with pytest.raises(SpecInvalid, match="within 180 days"):
         reviewing.reviewed(SPECS, after(DOCS), waivers=waiver(docs_only.findings[0], "2031-01-01"))
-
-
-def test_a_project_remaps_severities(docs_only: Review):
-    found = reviewing.reviewed(SPECS, after(DOCS), waivers="severity: {docs: error}\n")
-    assert [f.severity for f in found.findings] == ["error"]
-    assert [f.severity for f in docs_only.findings] == ["info"]
 
 
 # The forms.
@@ -414,35 +386,6 @@ def test_a_commit_and_a_single_file_are_sides(tmp_path: Path, capsys: pytest.Cap
     driver = [path, str(tmp_path / "old.yaml"), "0", "100644", str(tmp_path / path), "0", "100644"]
     assert cli.main(["diff", *driver, *spec]) == 0
     assert "docs-summary-changed" in capsys.readouterr().out
-
-
-def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them(tmp_path: Path):
-    here = checkout.copy(tmp_path)
-
-    def git(*arguments: str) -> None:
-        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
-        subprocess.run(["git", *identity, *arguments], cwd=here, check=True, capture_output=True)
-
-    def told(*sides: str) -> list[str]:
-        ran = checkout.run(here, "-m", "opwright", "diff", *sides, "--format", "json")
-        assert ran.returncode == 0, ran.stderr
-        findings = json.loads(ran.stdout)["findings"]
-        assert all(finding["severity"] == "notice" for finding in findings)
-        return [finding["rule"] for finding in findings]
-
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "all")
-    assert told("git:HEAD") == []
-    template = here / "templates/docs/api.md.j2"
-    template.write_text(template.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
-    assert told("git:HEAD") == ["template-files-changed"]
-    module = here / "generator/opwright/emit/prose.py"
-    module.write_text(module.read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
-    assert told("git:HEAD") == ["generator-code-changed", "template-files-changed"]
-    git("commit", "-am", "more")
-    assert told("git:HEAD^", "git:HEAD") == ["generator-code-changed", "template-files-changed"]
-    assert told("git:HEAD") == told("git:HEAD", "spec") == []
 
 
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]):

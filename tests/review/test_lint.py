@@ -33,7 +33,11 @@ def test_the_specs_of_this_project_leave_nothing_open():
     ("section", "entry", "path"),
     [
         ("attributes:\n", "  - {name: extra, type: s64, default: '1', summary: More.}\n", "attributes.extra"),
-        ("constraints:\n", "  - {id: extra, expr: 1 > 0, say: one is more than none, argument: groups}\n", "constraints.extra"),
+        (
+            "constraints:\n",
+            "  - {id: extra, expr: 1 > 0, say: one is more than none, argument: groups}\n",
+            "constraints.extra",
+        ),
         ("let:\n", "  extra: {value: '1', summary: one}\n", "let.extra"),
         ("classes:\n", "  - {name: extra, summary: others}\n", "classes.extra"),
         ("layouts:\n", "  extra: {A: [N, C, X]}\n", "layouts.extra"),
@@ -83,7 +87,9 @@ def test_a_note_about_the_new_side_is_a_finding_that_can_be_waived():
     assert [f.rule.id for f in found.findings] == ["lint-page-uncited", "source-page-added"]
     note = found.findings[0]
     assert (note.severity, str(note.new)) == ("notice", "spec/onednn_graph/_sources.yaml:4:5")
-    said = f"waivers: [{{rule: {note.rule.id}, fingerprint: '{note.fingerprint}', reason: soon, expires: 2030-02-01}}]\n"
-    waived = reviewing.reviewed(SPECS, after, waivers=said)
+    said = (
+        f"waivers: [{{rule: {note.rule.id}, fingerprint: '{note.fingerprint}', reason: soon, expires: 2030-02-01}}]\n"
+    )
+    waived = reviewing.reviewed(SPECS, after, old_waivers=said, waivers=said)
     assert [f.rule.id for f in waived.failing("notice")] == ["source-page-added"]
     assert [f.rule.id for f in reviewing.reviewed(after, SPECS).findings] == ["source-page-removed"]

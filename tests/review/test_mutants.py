@@ -132,7 +132,11 @@ def overridden(mutant: Mutant) -> bool:
     """Whether every operation says itself what was changed of a shared attribute."""
     shared = mutant.file == COMMON and mutant.path[0] == "attributes" and len(mutant.path) == 3
     key = mutant.path[-1]
-    return shared and key != "use" and all(isinstance(entry, dict) and key in entry for _, entry in users(mutant, "attributes"))
+    return (
+        shared
+        and key != "use"
+        and all(isinstance(entry, dict) and key in entry for _, entry in users(mutant, "attributes"))
+    )
 
 
 def words(mutant: Mutant) -> dict[str, str]:

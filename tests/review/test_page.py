@@ -31,14 +31,19 @@ def parsed(page: str) -> bs4.BeautifulSoup:
 @pytest.fixture(scope="module")
 def review() -> Review:
     after = reviewing.edited(
-        SPECS, OP, ("  init: 0\n", "  init: 1\n"), ("summary: The gradient of Convolution", "summary: A gradient of Convolution")
+        SPECS,
+        OP,
+        ("  init: 0\n", "  init: 1\n"),
+        ("summary: The gradient of Convolution", "summary: A gradient of Convolution"),
     )
     after = reviewing.edited(after, "_common.yaml", ("same_lower: ceil(T / 2)", "same_lower: floor(T / 2)"))
     found = reviewing.reviewed(SPECS, after)
     waived = found.findings[0]
     said = f"waivers: [{{rule: {waived.rule.id}, fingerprint: '{waived.fingerprint}', reason: agreed, expires: 2030-02-01}}]\n"
     found = reviewing.reviewed(SPECS, after, waivers=said)
-    last = dataclasses.replace(found.findings[-1], witness=Witness(3, call_text.parse("conv_transpose(src f32[1,4,4,8])"), differs="values"))
+    last = dataclasses.replace(
+        found.findings[-1], witness=Witness(3, call_text.parse("conv_transpose(src f32[1,4,4,8])"), differs="values")
+    )
     return dataclasses.replace(found, findings=(*found.findings[:-1], last))
 
 
@@ -87,7 +92,14 @@ def test_every_finding_stands_under_its_operations_with_all_that_is_known_of_it(
         said = " ".join(card.get_text().split())
         assert card.h3.get_text().split()[-1] == finding.rule.id
         assert card.h3.span.get_text() == ("waived" if finding.waived else finding.severity)
-        expected = [finding.path, finding.rule.reason, finding.waived, str(finding.old), str(finding.new), finding.reproduce]
+        expected = [
+            finding.path,
+            finding.rule.reason,
+            finding.waived,
+            str(finding.old),
+            str(finding.new),
+            finding.reproduce,
+        ]
         assert all(text in said for text in expected)
         assert " ".join(" ".join(finding.witness.lines() if finding.witness else []).split()) in said
         assert [value.get_text() for value in card.select(".value")] == [finding.was, finding.now]
@@ -161,7 +173,10 @@ def test_spec_text_is_inert_wherever_it_stands(review: Review):
 def test_an_edit_of_hostile_text_is_shown_as_text():
     text = SPECS[f"{reviewing.FOLDER}/{OP}"]
     line = next(line for line in text.splitlines() if line.startswith("summary:"))
-    after = {**SPECS, f"{reviewing.FOLDER}/{OP}": text.replace(line, "summary: '<script>alert(1)</script><b onclick=x>'")}
+    after = {
+        **SPECS,
+        f"{reviewing.FOLDER}/{OP}": text.replace(line, "summary: '<script>alert(1)</script><b onclick=x>'"),
+    }
     document = parsed(as_html(reviewing.reviewed(SPECS, after), True))
     assert not document.select("script, b[onclick]")
     assert [value.get_text() for value in document.select(".value")][1] == "<script>alert(1)</script><b onclick=x>"
@@ -174,7 +189,8 @@ def colours(page: str) -> dict[str, dict[str, str]]:
     """The colours of both schemes, and of paper."""
     blocks = re.findall(r":root \{(.*?)\}", page, re.DOTALL)
     return {
-        name: dict(re.findall(r"--(\w+): (#[0-9a-f]{3,6})", block)) for name, block in zip(("light", "dark", "print"), blocks)
+        name: dict(re.findall(r"--(\w+): (#[0-9a-f]{3,6})", block))
+        for name, block in zip(("light", "dark", "print"), blocks)
     }
 
 
@@ -213,7 +229,9 @@ def test_a_browser_shows_text_in_strong_contrast_on_the_ground_of_the_scheme(pag
     with image.open(tmp_path / "page.png") as opened:
         picture = opened.convert("RGB")
     assert picture.size == (1000, 1200)
-    pixels: Mapping[tuple[int, ...], int] = {colour: count for count, colour in picture.getcolors(picture.width * picture.height)}
+    pixels: Mapping[tuple[int, ...], int] = {
+        colour: count for count, colour in picture.getcolors(picture.width * picture.height)
+    }
     ground = max(pixels, key=lambda colour: pixels[colour])
     expected = {name: rgb(value) for name, value in colours(page)[scheme].items()}
     assert ground == expected["paper"]

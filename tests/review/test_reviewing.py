@@ -41,7 +41,11 @@ class Shell:
             "PYTHONPATH": f"{self.root / 'generator'}{os.pathsep}{self.root / 'generated'}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
-            **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "t"), ("EMAIL", "t@example.org"))},
+            **{
+                f"GIT_{who}_{what}": value
+                for who in ("AUTHOR", "COMMITTER")
+                for what, value in (("NAME", "t"), ("EMAIL", "t@example.org"))
+            },
         }
         self.status = 0
         for setup in ("git init --quiet -b main", "git add .", "git commit --quiet -m all"):

@@ -20,7 +20,8 @@ from opwright.review import findings
 from opwright.review.evidence import Witness
 from opwright.review.findings import Finding, Review
 from opwright.review.impact import Impact
-from opwright.review.report import FORMATS, schema
+from opwright.review.json_form import schema
+from opwright.review.report import FORMATS
 from opwright.review.values import measured
 from opwright.review.witness import witnessed
 from support import reviewing, specs

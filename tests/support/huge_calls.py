@@ -17,7 +17,9 @@ HUGE = [2**20 + 1, 2**31, 2**32 + 1, 2**40, 2**40 + 1, 2**59, 2**60 - 1, 2**61 -
 def huge_call(rng: Rng, op: str) -> Call:
     """One f32 call, legal but for the limits of 64 bits."""
     operation = OPERATIONS[op]
-    channels, batch = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    channels, batch = int(rng.choice([1, 2, 3, 8])), int(rng.integers(1, 3))
+    groups = channels if rng.random() < 0.5 else 1
+    inside = channels // groups
     axes = [_axis(rng) for _ in range(int(rng.integers(1, 4)))]
     strides, dilations, kernel, big, small, begin, end = (list(column) for column in zip(*axes, strict=True))
     last = rng.random() < 0.5
@@ -25,12 +27,12 @@ def huge_call(rng: Rng, op: str) -> Call:
     shapes = {
         "big": (batch, *big, channels) if last else (batch, channels, *big),
         "small": (batch, *small, channels) if last else (batch, channels, *small),
-        "weights": (*kernel, channels, channels) if last else (channels, channels, *kernel),
+        "weights": (*kernel, inside, channels) if last else (channels, inside, *kernel),
     }
     arrays = {role: rng.integers(-3, 4, shape).astype(np.float32) for role, shape in shapes.items()}
     attributes = {
         "strides": strides, "pads_begin": begin, "pads_end": end, "dilations": dilations,
-        "data_format": "NXC" if last else "NCX", "weights_format": "X" + order[1::-1] if last else order,
+        "groups": groups, "data_format": "NXC" if last else "NCX", "weights_format": "X" + order[1::-1] if last else order,
     }  # fmt: skip
     if operation.shape_name:
         attributes[operation.shape_name] = list(shapes[operation.finds])

@@ -55,13 +55,16 @@ class Mutant:
     def name(self) -> str:
         return f"{self.file.rpartition('/')[2]}:{'.'.join(map(str, self.path))}:{self.how}"
 
-    def made(self, library: Mapping[str, Data]) -> dict[str, str]:
-        """The texts of the files that are another one now, from the plain data of all."""
+    def edited(self, library: Mapping[str, Data]) -> dict[str, Data]:
+        """The files that are other ones now, from the plain data of all."""
         if self.how == "renamed throughout":
-            old, new = self.value
-            again = {file: _struct_renamed(root_of(file), data, old, new) for file, data in library.items()}
-            return {file: written(data) for file, data in again.items() if data != library[file]}
-        return {self.file: written(_set(copy.deepcopy(library[self.file]), self.path, self.value))}
+            again = {file: renamed(file, data, *self.value) for file, data in library.items()}
+            return {file: data for file, data in again.items() if data != library[file]}
+        return {self.file: _set(copy.deepcopy(library[self.file]), self.path, self.value)}
+
+    def made(self, library: Mapping[str, Data]) -> dict[str, str]:
+        """The same as texts."""
+        return {file: written(data) for file, data in self.edited(library).items()}
 
 
 def plain(text: str) -> Data:
@@ -186,6 +189,11 @@ def _another(name: str) -> str:
 
 
 # One name for another in a whole file. Prose, axes and paths of fields are left alone.
+
+
+def renamed(file: str, data: Data, old: str, new: str) -> Data:
+    """The data of a file with one name for another."""
+    return _struct_renamed(root_of(file), data, old, new)
 
 
 def _struct_renamed(cls: Any, data: Data, old: str, new: str) -> Data:

@@ -19,7 +19,9 @@ SPEC = ROOT / "spec" / "onednn_graph"
 
 def spec_texts(*names: str) -> dict[str, str]:
     """The project's own spec files by name, all of them unless some are named; shared files always."""
-    paths = [path for path in sorted(SPEC.glob("*.yaml")) if not names or path.stem in names or path.stem.startswith("_")]
+    paths = [
+        path for path in sorted(SPEC.glob("*.yaml")) if not names or path.stem in names or path.stem.startswith("_")
+    ]
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 

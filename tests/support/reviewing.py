@@ -41,16 +41,26 @@ def by_semantics(file: str) -> dict[str, str]:
 
 
 def reviewed(before: Mapping[str, str], after: Mapping[str, str], **records: str) -> Review:
-    """The review of a change; `records` are the texts of waivers and lock on the new side."""
-    named = {{"waivers": "waivers.yaml", "lock": "LOCK.yaml"}[name]: text for name, text in records.items()}
-    return review(find(), Side("before", before, {}), Side("after", after, named), TODAY)
+    """The review of a change; `records` are the texts of waivers and lock: `lock` the new one, `old_lock` that before."""
+    named: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for name, text in records.items():
+        file = {"waivers": "waivers.yaml", "lock": "LOCK.yaml"}[name.removeprefix("old_")]
+        named[not name.startswith("old_")][file] = text
+    return review(find(), Side("before", before, named[0]), Side("after", after, named[1]), TODAY)
 
 
 def unproven(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """The rules of a change's findings, in alphabetical order: no side is rendered, no normal form held against anything."""
+    """The rules of a change's findings, in alphabetical order."""
+    with nothing_rendered():
+        return sorted(finding.rule.id for finding in reviewed(before, after).findings)
+
+
+@contextmanager
+def nothing_rendered() -> Iterator[None]:
+    """Meanwhile no side is rendered, and no normal form held against anything."""
     unasked = mock.patch.object(Side, "prove"), mock.patch.object(impact, "impact", return_value=impact.Impact())
     with unasked[0], unasked[1]:
-        return sorted(finding.rule.id for finding in reviewed(before, after).findings)
+        yield
 
 
 def edited(texts: Mapping[str, str], file: str, *edits: tuple[str, str]) -> dict[str, str]:

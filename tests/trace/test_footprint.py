@@ -58,7 +58,10 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make, *edits
 
     def more(library: Library, templates: Path, folder: str) -> dict[str, render.Output]:
         files = outputs(library, templates, folder)
-        added = {f"c/fast_{op.function}.c": render.Output("c/fast.c.j2", lambda op=op: {"fast": make(op)}) for op in library.ops}
+        added = {
+            f"c/fast_{op.function}.c": render.Output("c/fast.c.j2", lambda op=op: {"fast": make(op)})
+            for op in library.ops
+        }
         return {**files, **added}
 
     monkeypatch.setattr(render, "outputs", more)

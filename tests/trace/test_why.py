@@ -162,12 +162,16 @@ def test_every_field_stands_where_the_specs_have_it(library: Library, project: P
 # Templates.
 
 
-def test_the_text_of_every_piece_stands_in_the_line_of_the_template_that_is_named(library: Library, project: Project, texts: dict[str, str]):
+def test_the_text_of_every_piece_stands_in_the_line_of_the_template_that_is_named(
+    library: Library, project: Project, texts: dict[str, str]
+):
     env = render.environment(project.templates)
     found = outputs(library, project)
     for path, text in texts.items():
         lines = marking.marked(env, path, found[path], text)
-        assert ["".join(piece.text for piece in line).strip() for line in lines][:1] == [line.strip() for line in text.splitlines()][:1]
+        assert ["".join(piece.text for piece in line).strip() for line in lines][:1] == [
+            line.strip() for line in text.splitlines()
+        ][:1]
         assert len(lines) == len(text.splitlines())
         for pieces in lines:
             for piece in pieces:
@@ -183,7 +187,9 @@ def line_of(texts: dict[str, str], path: str, text: str) -> int:
 
 
 def test_a_template_that_measures_its_own_text_is_named_without_a_line():
-    env = jinja2.Environment(loader=jinja2.DictLoader({"a.j2": "{% macro m() %}word{% endmacro %}{{ m() | length }} {{ m() }}\n"}))
+    env = jinja2.Environment(
+        loader=jinja2.DictLoader({"a.j2": "{% macro m() %}word{% endmacro %}{{ m() | length }} {{ m() }}\n"})
+    )
     output = render.Output("a.j2", dict)
     assert output.text(env) == "4 word"
     (line,) = marking.marked(env, "a.txt", output, "4 word\n")
@@ -195,12 +201,17 @@ def test_macros_are_named_with_their_callers():
         "top.j2": '{% import "low.j2" as low %}\nfirst\n{% for n in (1, 2) %}\n{{ low.twice(n) | indent(2, first=True) -}}\n{% endfor %}\n',
         "low.j2": "{% macro twice(n) %}\na{{ n }}\n\nb{{ n }}\n{% endmacro %}\n",
     }
-    env = jinja2.Environment(loader=jinja2.DictLoader(sources), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    env = jinja2.Environment(
+        loader=jinja2.DictLoader(sources), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
     output = render.Output("top.j2", dict)
     text = render.tidy("x.txt", output.text(env))
     assert text == "first\n  a1\n\n  b1\n  a2\n\n  b2\n"
     found = [
-        [(place.template, place.line, place.macro) for place in dict.fromkeys(p for piece in line if piece.text.strip() for p in piece.places)]
+        [
+            (place.template, place.line, place.macro)
+            for place in dict.fromkeys(p for piece in line if piece.text.strip() for p in piece.places)
+        ]
         for line in marking.marked(env, "x.txt", output, text)
     ]
     a, b = ([("top.j2", 4, ""), ("low.j2", number, "twice")] for number in (2, 4))
@@ -216,7 +227,7 @@ def test_texts_of_a_view_are_traced_to_the_functions_that_made_them(library: Lib
     origins.traced(outputs(standin, project)[KERNELS].view, found)
     stride = [step.function for step in found.of("weights_stride_i")]
     assert stride[0] == "kernel"
-    assert "stride" in stride
+    assert {"lowered", "elements", "_stride"} <= {*stride}
     first = next(iter(found.of("bias may be NULL and then counts as 0.")))
     assert Path(first.module).name == "prose.py"
     assert {"kernel", "unit_head", "semantic_hash"} <= {step.function for step in found.asked}
@@ -237,10 +248,12 @@ def test_a_line_is_told_by_the_names_in_it(capsys: pytest.CaptureFixture[str], t
     found = json.loads(out)
     assert code == 0
     assert found["text"].strip().startswith("const int64_t k_h_step")
-    assert [part["file"] for part in found["templates"]] == ["templates/c/unit.c.j2", "templates/c/kernel.c.j2"]
-    assert found["templates"][-1]["name"] == "define"
-    assert "solved_constants" in [part["name"] for part in found["generator"]]
-    assert {part["file"] for part in found["generator"]} <= {"generator/opwright/emit/kernels.py", "generator/opwright/emit/printing.py"}
+    assert [part["file"] for part in found["templates"]][:3] == [
+        f"templates/c/{name}.c.j2" for name in ("unit", "kernel", "nodes")
+    ]
+    assert [part["name"] for part in found["templates"][1:]] == ["define", "block", "declare", "binary", "name", "call"]
+    assert "steps" in [part["name"] for part in found["generator"]]
+    assert {Path(part["file"]).name for part in found["generator"]} <= {"lowering.py", "ranges.py", "scopes.py"}
     symbol = next(part for part in found["spec"] if part["name"] == "ConvTranspose.attributes.strides.symbol")
     assert symbol["because"] == "named S"
     spec_line = (ROOT / symbol["file"]).read_text(encoding="utf-8").splitlines()[symbol["line"] - 1]
@@ -248,25 +261,53 @@ def test_a_line_is_told_by_the_names_in_it(capsys: pytest.CaptureFixture[str], t
     assert not [part for part in found["spec"] if ".attributes.groups." in part["name"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("const int64_t k_h_step = S_h / ", "semantics.ranges.k"),
+        ("const int64_t weights_stride_i = ", "inputs.weights.name"),
+        ("for (int64_t c = 0; c < IC; ++c) {", "semantics.ranges.c"),
+        ("sums[lane] = 0.0f;", "semantics.init"),
+        ("sums[dst_w_at + i_w * S_w] += src", "semantics.reduce"),
+        ("dst[dst_at + dst_w] = sums", "semantics.finish"),
+    ],
+)
+def test_a_statement_is_told_by_the_field_that_it_was_made_from(
+    capsys: pytest.CaptureFixture[str], texts: dict[str, str], text: str, field: str
+):
+    found = json.loads(run(capsys, f"{PACKAGE / KERNELS}:{line_of(texts, KERNELS, text)}", "--json")[1])
+    assert f"ConvTranspose.{field}" in [part["name"] for part in found["spec"] if part["because"] == "its statement"]
+
+
 def test_a_rule_of_a_module_is_told_by_its_constraint(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
     line = line_of(texts, "_conv_transpose.py", "in_channels must be divisible by groups")
     found = json.loads(run(capsys, f"_conv_transpose.py:{line}", "--json")[1])
-    assert [(part["file"], part["name"]) for part in found["templates"]][-1] == ("templates/python/statements.py.j2", "check")
+    assert [(part["file"], part["name"]) for part in found["templates"]][-1] == (
+        "templates/python/statements.py.j2",
+        "check",
+    )
     assert {"name": "ConvTranspose.constraints.groups-divide-in-channels.say", "because": "its text"}.items() <= {
-        (key, part[key]) for part in found["spec"] if part["name"].endswith("groups-divide-in-channels.say") for key in ("name", "because")
+        (key, part[key])
+        for part in found["spec"]
+        if part["name"].endswith("groups-divide-in-channels.say")
+        for key in ("name", "because")
     }
 
 
-def test_a_file_is_told_by_all_that_was_read_for_it(capsys: pytest.CaptureFixture[str], reads: dict[str, set[str]], library: Library):
+def test_a_file_is_told_by_all_that_was_read_for_it(
+    capsys: pytest.CaptureFixture[str], reads: dict[str, set[str]], library: Library
+):
     code, out, _ = run(capsys, KERNELS, "--json")
     found = json.loads(out)
     assert code == 0
     assert {f"ops.{part['name']}" for part in found["spec"]} == reads[KERNELS] & recording.fields(library).keys()
-    assert {Path(part["file"]).name for part in found["templates"]} == {"unit.c.j2", "kernel.c.j2", "nest.c.j2"}
+    assert {Path(part["file"]).name for part in found["templates"]} == {"unit.c.j2", "kernel.c.j2", "nodes.c.j2"}
     assert {Path(part["file"]).name for part in found["generator"]} >= {"kernels.py", "prose.py", "hashing.py"}
 
 
-@pytest.mark.parametrize("path", ["MANIFEST.json", "PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"])
+@pytest.mark.parametrize(
+    "path", ["MANIFEST.json", "PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
+)
 def test_files_that_no_operation_owns_are_told_too(capsys: pytest.CaptureFixture[str], path: str):
     code, out, errors = run(capsys, PACKAGE / path)
     assert (code, errors) == (0, "")
@@ -290,7 +331,9 @@ def test_what_is_not_generated_is_refused_with_the_nearest(capsys: pytest.Captur
     assert errors.startswith(f"opwright why: {message}")
 
 
-def test_a_file_that_was_edited_or_is_stale_is_told_as_it_should_be_and_exits_2(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_a_file_that_was_edited_or_is_stale_is_told_as_it_should_be_and_exits_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
     package = tmp_path / "package"
     shutil.copytree(PACKAGE, package)
     with (package / "py.typed").open("a", encoding="utf-8") as stream:
@@ -320,7 +363,9 @@ def test_it_is_plain_in_a_pipe_and_a_tree_on_a_terminal(project: Project):
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", *identity, "-C", str(folder), *arguments], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *identity, "-C", str(folder), *arguments], check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.fixture

@@ -641,7 +641,7 @@ void conv_transpose_backward_data_f32_nxc_iox_depthwise_portable(
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
     const int64_t diff_dst_stride_w = G;
-    const int64_t diff_dst_step = G * S_w;
+    const int64_t diff_dst_step = opwright_offset(0, S_w, diff_dst_stride_w);
     const int64_t weights_stride_i = K_d * K_h * K_w;
     const int64_t weights_stride_d = K_h * K_w;
     const int64_t weights_stride_h = K_w;
@@ -668,10 +668,10 @@ void conv_transpose_backward_data_f32_nxc_iox_depthwise_portable(
                     for (int64_t k_w = 0; k_w < K_w; ++k_w) {
                         const int64_t i_w_begin = opwright_max(i_w_from, opwright_ceil_div(PB_w - k_w * D_w, S_w));
                         const int64_t i_w_end = opwright_min(i_w_to, opwright_floor_div(O_w + PB_w - k_w * D_w - 1, S_w) + 1);
-                        const int64_t diff_dst_at = n * diff_dst_stride_n + (i_d * S_d + k_d * D_d - PB_d) * diff_dst_stride_d + (i_h * S_h + k_h * D_h - PB_h) * diff_dst_stride_h + (k_w * D_w - PB_w) * diff_dst_stride_w + g;
+                        const int64_t diff_dst_at = opwright_offset(n * diff_dst_stride_n + (i_d * S_d + k_d * D_d - PB_d) * diff_dst_stride_d + (i_h * S_h + k_h * D_h - PB_h) * diff_dst_stride_h + g, k_w * D_w - PB_w, diff_dst_stride_w);
                         const int64_t weights_at = g * weights_stride_i + k_d * weights_stride_d + k_h * weights_stride_h + k_w;
                         for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
-                            sums[i_w - i_w_from] += diff_dst[diff_dst_at + i_w * diff_dst_step] * weights[weights_at];
+                            sums[i_w - i_w_from] += diff_dst[opwright_offset(diff_dst_at, i_w, diff_dst_step)] * weights[weights_at];
                         }
                     }
                 }
@@ -884,7 +884,7 @@ void conv_transpose_backward_data_f32_nxc_xoi_depthwise_portable(
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
     const int64_t diff_dst_stride_w = G;
-    const int64_t diff_dst_step = G * S_w;
+    const int64_t diff_dst_step = opwright_offset(0, S_w, diff_dst_stride_w);
     const int64_t weights_stride_d = G * K_h * K_w;
     const int64_t weights_stride_h = G * K_w;
     const int64_t weights_stride_w = G;
@@ -911,10 +911,10 @@ void conv_transpose_backward_data_f32_nxc_xoi_depthwise_portable(
                     for (int64_t k_w = 0; k_w < K_w; ++k_w) {
                         const int64_t i_w_begin = opwright_max(i_w_from, opwright_ceil_div(PB_w - k_w * D_w, S_w));
                         const int64_t i_w_end = opwright_min(i_w_to, opwright_floor_div(O_w + PB_w - k_w * D_w - 1, S_w) + 1);
-                        const int64_t diff_dst_at = n * diff_dst_stride_n + (i_d * S_d + k_d * D_d - PB_d) * diff_dst_stride_d + (i_h * S_h + k_h * D_h - PB_h) * diff_dst_stride_h + (k_w * D_w - PB_w) * diff_dst_stride_w + g;
+                        const int64_t diff_dst_at = opwright_offset(n * diff_dst_stride_n + (i_d * S_d + k_d * D_d - PB_d) * diff_dst_stride_d + (i_h * S_h + k_h * D_h - PB_h) * diff_dst_stride_h + g, k_w * D_w - PB_w, diff_dst_stride_w);
                         const int64_t weights_at = k_d * weights_stride_d + k_h * weights_stride_h + k_w * weights_stride_w + g;
                         for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
-                            sums[i_w - i_w_from] += diff_dst[diff_dst_at + i_w * diff_dst_step] * weights[weights_at];
+                            sums[i_w - i_w_from] += diff_dst[opwright_offset(diff_dst_at, i_w, diff_dst_step)] * weights[weights_at];
                         }
                     }
                 }

@@ -601,7 +601,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_depthwise_portable(
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
     const int64_t diff_dst_stride_w = G;
-    const int64_t diff_dst_step = G * O_h * O_w * S_d;
+    const int64_t diff_dst_step = opwright_offset(0, S_d, diff_dst_stride_d);
     const int64_t total = G * K_d * K_h;
     const int64_t task_end = opwright_share(total, part + 1, parts);
     for (int64_t task = opwright_share(total, part, parts); task < task_end; ++task) {
@@ -621,9 +621,9 @@ void conv_transpose_backward_weights_bf16_nxc_iox_depthwise_portable(
                 for (int64_t i_h = i_h_begin; i_h < i_h_end; ++i_h) {
                     for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
                         const int64_t src_at = n * src_stride_n + i_h * src_stride_h + i_w * src_stride_w + g;
-                        const int64_t diff_dst_at = n * diff_dst_stride_n + (k_d * D_d - PB_d) * diff_dst_stride_d + (k_h * D_h + i_h * S_h - PB_h) * diff_dst_stride_h + (k_w * D_w + i_w * S_w - PB_w) * diff_dst_stride_w + g;
+                        const int64_t diff_dst_at = opwright_offset(n * diff_dst_stride_n + (k_h * D_h + i_h * S_h - PB_h) * diff_dst_stride_h + (k_w * D_w + i_w * S_w - PB_w) * diff_dst_stride_w + g, k_d * D_d - PB_d, diff_dst_stride_d);
                         for (int64_t i_d = i_d_begin; i_d < i_d_end; ++i_d) {
-                            sum += opwright_from_bf16(src[src_at + i_d * src_step]) * opwright_from_bf16(diff_dst[diff_dst_at + i_d * diff_dst_step]);
+                            sum += opwright_from_bf16(src[src_at + i_d * src_step]) * opwright_from_bf16(diff_dst[opwright_offset(diff_dst_at, i_d, diff_dst_step)]);
                         }
                     }
                 }
@@ -837,7 +837,7 @@ void conv_transpose_backward_weights_bf16_nxc_xoi_depthwise_portable(
     const int64_t diff_dst_stride_d = G * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
     const int64_t diff_dst_stride_w = G;
-    const int64_t diff_dst_step = G * O_h * O_w * S_d;
+    const int64_t diff_dst_step = opwright_offset(0, S_d, diff_dst_stride_d);
     const int64_t total = K_d * K_h * K_w;
     const int64_t task_end = opwright_share(total, part + 1, parts);
     for (int64_t task = opwright_share(total, part, parts); task < task_end; ++task) {
@@ -857,9 +857,9 @@ void conv_transpose_backward_weights_bf16_nxc_xoi_depthwise_portable(
                 for (int64_t i_h = i_h_begin; i_h < i_h_end; ++i_h) {
                     for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
                         const int64_t src_at = n * src_stride_n + i_h * src_stride_h + i_w * src_stride_w + g;
-                        const int64_t diff_dst_at = n * diff_dst_stride_n + (k_d * D_d - PB_d) * diff_dst_stride_d + (k_h * D_h + i_h * S_h - PB_h) * diff_dst_stride_h + (k_w * D_w + i_w * S_w - PB_w) * diff_dst_stride_w + g;
+                        const int64_t diff_dst_at = opwright_offset(n * diff_dst_stride_n + (k_h * D_h + i_h * S_h - PB_h) * diff_dst_stride_h + (k_w * D_w + i_w * S_w - PB_w) * diff_dst_stride_w + g, k_d * D_d - PB_d, diff_dst_stride_d);
                         for (int64_t i_d = i_d_begin; i_d < i_d_end; ++i_d) {
-                            sum += opwright_from_bf16(src[src_at + i_d * src_step]) * opwright_from_bf16(diff_dst[diff_dst_at + i_d * diff_dst_step]);
+                            sum += opwright_from_bf16(src[src_at + i_d * src_step]) * opwright_from_bf16(diff_dst[opwright_offset(diff_dst_at, i_d, diff_dst_step)]);
                         }
                     }
                 }

@@ -587,7 +587,7 @@ void convolution_backward_weights_f16_nxc_oix_depthwise_portable(
     const int64_t src_stride_d = G * I_h * I_w;
     const int64_t src_stride_h = G * I_w;
     const int64_t src_stride_w = G;
-    const int64_t src_step = G * I_h * I_w * S_d;
+    const int64_t src_step = opwright_offset(0, S_d, src_stride_d);
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
     const int64_t diff_dst_stride_w = G;
@@ -610,10 +610,10 @@ void convolution_backward_weights_f16_nxc_oix_depthwise_portable(
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t i_h = i_h_begin; i_h < i_h_end; ++i_h) {
                     for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
-                        const int64_t src_at = n * src_stride_n + (k_d * D_d - PB_d) * src_stride_d + (k_h * D_h + i_h * S_h - PB_h) * src_stride_h + (k_w * D_w + i_w * S_w - PB_w) * src_stride_w + g;
+                        const int64_t src_at = opwright_offset(n * src_stride_n + (k_h * D_h + i_h * S_h - PB_h) * src_stride_h + (k_w * D_w + i_w * S_w - PB_w) * src_stride_w + g, k_d * D_d - PB_d, src_stride_d);
                         const int64_t diff_dst_at = n * diff_dst_stride_n + i_h * diff_dst_stride_h + i_w * diff_dst_stride_w + g;
                         for (int64_t i_d = i_d_begin; i_d < i_d_end; ++i_d) {
-                            sum += opwright_from_f16(src[src_at + i_d * src_step]) * opwright_from_f16(diff_dst[diff_dst_at + i_d * diff_dst_step]);
+                            sum += opwright_from_f16(src[opwright_offset(src_at, i_d, src_step)]) * opwright_from_f16(diff_dst[diff_dst_at + i_d * diff_dst_step]);
                         }
                     }
                 }
@@ -821,7 +821,7 @@ void convolution_backward_weights_f16_nxc_xio_depthwise_portable(
     const int64_t src_stride_d = G * I_h * I_w;
     const int64_t src_stride_h = G * I_w;
     const int64_t src_stride_w = G;
-    const int64_t src_step = G * I_h * I_w * S_d;
+    const int64_t src_step = opwright_offset(0, S_d, src_stride_d);
     const int64_t diff_dst_stride_n = G * O_d * O_h * O_w;
     const int64_t diff_dst_stride_h = G * O_w;
     const int64_t diff_dst_stride_w = G;
@@ -844,10 +844,10 @@ void convolution_backward_weights_f16_nxc_xio_depthwise_portable(
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t i_h = i_h_begin; i_h < i_h_end; ++i_h) {
                     for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
-                        const int64_t src_at = n * src_stride_n + (k_d * D_d - PB_d) * src_stride_d + (k_h * D_h + i_h * S_h - PB_h) * src_stride_h + (k_w * D_w + i_w * S_w - PB_w) * src_stride_w + g;
+                        const int64_t src_at = opwright_offset(n * src_stride_n + (k_h * D_h + i_h * S_h - PB_h) * src_stride_h + (k_w * D_w + i_w * S_w - PB_w) * src_stride_w + g, k_d * D_d - PB_d, src_stride_d);
                         const int64_t diff_dst_at = n * diff_dst_stride_n + i_h * diff_dst_stride_h + i_w * diff_dst_stride_w + g;
                         for (int64_t i_d = i_d_begin; i_d < i_d_end; ++i_d) {
-                            sum += opwright_from_f16(src[src_at + i_d * src_step]) * opwright_from_f16(diff_dst[diff_dst_at + i_d * diff_dst_step]);
+                            sum += opwright_from_f16(src[opwright_offset(src_at, i_d, src_step)]) * opwright_from_f16(diff_dst[diff_dst_at + i_d * diff_dst_step]);
                         }
                     }
                 }

@@ -645,7 +645,7 @@ void convolution_f16_nxc_oix_depthwise_portable(
     const int64_t src_stride_d = G * I_h * I_w;
     const int64_t src_stride_h = G * I_w;
     const int64_t src_stride_w = G;
-    const int64_t src_step = G * S_w;
+    const int64_t src_step = opwright_offset(0, S_w, src_stride_w);
     const int64_t weights_stride_o = K_d * K_h * K_w;
     const int64_t weights_stride_d = K_h * K_w;
     const int64_t weights_stride_h = K_w;
@@ -672,10 +672,10 @@ void convolution_f16_nxc_oix_depthwise_portable(
                     for (int64_t k_w = 0; k_w < K_w; ++k_w) {
                         const int64_t i_w_begin = opwright_max(i_w_from, opwright_ceil_div(PB_w - k_w * D_w, S_w));
                         const int64_t i_w_end = opwright_min(i_w_to, opwright_floor_div(I_w + PB_w - k_w * D_w - 1, S_w) + 1);
-                        const int64_t src_at = n * src_stride_n + (i_d * S_d + k_d * D_d - PB_d) * src_stride_d + (i_h * S_h + k_h * D_h - PB_h) * src_stride_h + (k_w * D_w - PB_w) * src_stride_w + g;
+                        const int64_t src_at = opwright_offset(n * src_stride_n + (i_d * S_d + k_d * D_d - PB_d) * src_stride_d + (i_h * S_h + k_h * D_h - PB_h) * src_stride_h + g, k_w * D_w - PB_w, src_stride_w);
                         const int64_t weights_at = g * weights_stride_o + k_d * weights_stride_d + k_h * weights_stride_h + k_w;
                         for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
-                            sums[i_w - i_w_from] += opwright_from_f16(src[src_at + i_w * src_step]) * opwright_from_f16(weights[weights_at]);
+                            sums[i_w - i_w_from] += opwright_from_f16(src[opwright_offset(src_at, i_w, src_step)]) * opwright_from_f16(weights[weights_at]);
                         }
                     }
                 }
@@ -890,7 +890,7 @@ void convolution_f16_nxc_xio_depthwise_portable(
     const int64_t src_stride_d = G * I_h * I_w;
     const int64_t src_stride_h = G * I_w;
     const int64_t src_stride_w = G;
-    const int64_t src_step = G * S_w;
+    const int64_t src_step = opwright_offset(0, S_w, src_stride_w);
     const int64_t weights_stride_d = G * K_h * K_w;
     const int64_t weights_stride_h = G * K_w;
     const int64_t weights_stride_w = G;
@@ -917,10 +917,10 @@ void convolution_f16_nxc_xio_depthwise_portable(
                     for (int64_t k_w = 0; k_w < K_w; ++k_w) {
                         const int64_t i_w_begin = opwright_max(i_w_from, opwright_ceil_div(PB_w - k_w * D_w, S_w));
                         const int64_t i_w_end = opwright_min(i_w_to, opwright_floor_div(I_w + PB_w - k_w * D_w - 1, S_w) + 1);
-                        const int64_t src_at = n * src_stride_n + (i_d * S_d + k_d * D_d - PB_d) * src_stride_d + (i_h * S_h + k_h * D_h - PB_h) * src_stride_h + (k_w * D_w - PB_w) * src_stride_w + g;
+                        const int64_t src_at = opwright_offset(n * src_stride_n + (i_d * S_d + k_d * D_d - PB_d) * src_stride_d + (i_h * S_h + k_h * D_h - PB_h) * src_stride_h + g, k_w * D_w - PB_w, src_stride_w);
                         const int64_t weights_at = k_d * weights_stride_d + k_h * weights_stride_h + k_w * weights_stride_w + g;
                         for (int64_t i_w = i_w_begin; i_w < i_w_end; ++i_w) {
-                            sums[i_w - i_w_from] += opwright_from_f16(src[src_at + i_w * src_step]) * opwright_from_f16(weights[weights_at]);
+                            sums[i_w - i_w_from] += opwright_from_f16(src[opwright_offset(src_at, i_w, src_step)]) * opwright_from_f16(weights[weights_at]);
                         }
                     }
                 }

@@ -29,6 +29,12 @@ static inline int64_t opwright_modulo(int64_t a, int64_t b)
     return rest < 0 ? rest + (b < 0 ? -b : b) : rest;
 }
 
+// base + index * stride modulo 2^64: right for every element that exists, though what it is summed of may leave int64.
+static inline int64_t opwright_offset(int64_t base, int64_t index, int64_t stride)
+{
+    return (int64_t)((uint64_t)base + (uint64_t)index * (uint64_t)stride);
+}
+
 // The greatest common divisor of two positive integers.
 static inline int64_t opwright_gcd(int64_t a, int64_t b)
 {

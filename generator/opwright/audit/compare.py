@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
-from ..derive.nest import substitute
-from ..language import expr
-from ..language.expr import Expr, Name
-from ..language.model import Attribute, Discrepancy, Op, Tensor
-from ..language.source import Mark, SpecInvalid, suggestion
+from ..language.model import Attribute, Op, Tensor
+from ..language.source import Mark, suggestion
 from . import facts
-from .identify import identify, spec_facts
+from .finding import STATUSES, Finding
+from .identify import identify, misdescribed, spec_facts
 from .page import Page
+from .sentences import extent, sentences
 
-STATUSES = ("agree", "contradiction", "ruled", "silent", "lost")
 # The facts of an attribute, and the columns that a page gives them in.
 FIELDS = {
     "type": ("type", "values"),
@@ -29,28 +27,11 @@ FIELDS = {
     "default": ("values",),
     "required": ("optional",),
 }
-# Names of sizes that pages use, where they are not the specs' own.
-ROLES = {"spatial_shape": "kernel_spatial", "kernel_shape": "kernel_spatial"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One field, what the page and the spec say of it, and where."""
-
-    status: str
-    field: str
-    page: str
-    spec: str
-    page_at: Mark
-    spec_at: Mark
-    note: str = ""
-    words: tuple[str, ...] = ()
-    ruling: Discrepancy | None = None
 
 
 def audit(op: Op, page: Page) -> tuple[Finding, ...]:
     """Every field that the page and the spec can be compared in."""
-    parts = (attributes, arguments, arrangements, divisions, dtypes, prose)
+    parts = (attributes, arguments, arrangements, sentences, dtypes, prose)
     return tuple(_ruled(op, finding) for finding in chain.from_iterable(part(op, page) for part in parts))
 
 
@@ -90,6 +71,7 @@ def attributes(op: Op, page: Page) -> Iterator[Finding]:
         else:
             yield _named(f"attributes.{attribute.name}", row, attribute.at, str(attribute.name), how)
             yield from _facts(row, attribute)
+            yield from _description(row, attribute, op)
     for attribute in op.attributes:
         if all(attribute is not other for _, other, _ in found):
             yield _missing(
@@ -136,6 +118,15 @@ def _facts(row: facts.Row, attribute: Attribute) -> Iterator[Finding]:
             attribute.at.key(field),
             words=words,
         )
+
+
+def _description(row: facts.Row, attribute: Attribute, op: Op) -> Iterator[Finding]:
+    """A description that is that of another attribute."""
+    other = misdescribed(row, attribute, op)
+    if other is not None:
+        field, said = f"attributes.{attribute.name}.summary", row.cells["description"]
+        spec, at = attribute.summary or "", attribute.at.key("summary")
+        yield Finding("contradiction", field, said.text, spec, said.at, at, f"it describes {other.name}")
 
 
 def _differing(page: str, spec: str, attribute: Attribute) -> tuple[str, ...]:
@@ -211,9 +202,7 @@ def _arrangements(field: str, op: Op, tensor: Tensor, layout: str, page: Page) -
     for name, arrangement in tensor.arrangements.items():
         spec = {word: [arrangement.dims[axis] for axis in orders[word]] for word in legal}
         differ = [
-            s
-            for s in known
-            if s.extents and [_extent(part, op) for part in s.extents] != [e.tree for e in spec[s.word]]
+            s for s in known if s.extents and [extent(part, op) for part in s.extents] != [e.tree for e in spec[s.word]]
         ]
         lost = {shape.word for shape in known if shape.extents is None}
         status = "contradiction" if differ else "lost" if lost else "agree" if known else "silent"
@@ -230,47 +219,6 @@ def _arrangements(field: str, op: Op, tensor: Tensor, layout: str, page: Page) -
 
 def _shapes(shapes: dict[str, Sequence[str]]) -> str:
     return ", ".join(f"{word} ({', '.join(extents)})" for word, extents in shapes.items())
-
-
-def _extent(text: str, op: Op) -> Expr | None:
-    """An extent in the spec's symbols; None where it is no expression."""
-    symbols = {role: dim.symbol for role, dim in op.dims.items()}
-    symbols |= {str(attribute.name): attribute.symbol or "" for attribute in op.attributes}
-    symbols |= {word: symbols[role] for word, role in ROLES.items() if role in symbols}
-    try:
-        return substitute(expr.parse(text), {word: Name(symbol) for word, symbol in symbols.items()})
-    except SpecInvalid:
-        return None
-
-
-def divisions(op: Op, page: Page) -> Iterator[Finding]:
-    """The sentences that say what must be divisible by what, against the constraints."""
-    held = {c.expr.tree: c for c in op.constraints if c.expr is not None}
-    for names, divisor, at in facts.divisions(page):
-        if not names:
-            for constraint in op.constraints:
-                if constraint.argument == divisor and constraint.expr and constraint.expr.text.endswith("== 0"):
-                    field = f"constraints.{constraint.id}"
-                    yield Finding(
-                        "lost", field, f"\u2026 divisible by {divisor}", constraint.expr.text, at, constraint.at
-                    )
-        for name in names:
-            constraint_found = held.get(_extent(f"{name} % {divisor} == 0", op))  # type: ignore[arg-type]
-            said = f"{name} divisible by {divisor}"
-            if constraint_found is None:
-                yield Finding(
-                    "contradiction", f"constraints.{name}", said, "no such constraint", at, op.at.key("constraints")
-                )
-            else:
-                field = f"constraints.{constraint_found.id}"
-                yield Finding(
-                    "agree",
-                    field,
-                    said,
-                    constraint_found.expr.text if constraint_found.expr else "",
-                    at,
-                    constraint_found.at,
-                )
 
 
 def dtypes(op: Op, page: Page) -> Iterator[Finding]:

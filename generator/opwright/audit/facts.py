@@ -24,7 +24,6 @@ LEAST = ((re.compile(r"non-?negative|>= ?0"), "0"), (re.compile(r"positive|>= ?1
 ASIDE = re.compile(r"\([^()]{0,300}\)")
 YES = {"required": "true", "yes": "true", "optional": "false", "no": "false"}
 SHAPE = re.compile(r"(?:\(([^()]{1,300})\) ?)?\bfor (\w{1,40})(?= format\b)")
-DIVISIBLE = re.compile(r"([^.:]{0,200})\bmust (?:both )?be divisible by (\w+)")
 
 
 @dataclass(frozen=True)
@@ -155,13 +154,6 @@ def shapes(page: Page) -> list[Shape]:
         for text in page.texts
         for found in SHAPE.finditer(text.text)
     ]
-
-
-def divisions(page: Page) -> Iterator[tuple[tuple[str, ...], str, Mark]]:
-    """Every `a and b must be divisible by c`: the names that are divided (none where they are lost), the divisor."""
-    for text in page.texts:
-        for found in DIVISIBLE.finditer(text.text):
-            yield tuple(word for word in re.findall(r"\w+", found[1]) if "_" in word), found[2], text.at
 
 
 def other_tables(page: Page) -> Iterator[Table]:

@@ -68,10 +68,21 @@ def _score(row: facts.Row, attribute: Attribute, holds: dict[str, str | None]) -
         said = told[field]
         if said is not None or (spec is None and field == "values"):
             score += 1 if set((said or "").split()) == set((spec or "").split()) else -0.5
-    description = row.cells["description"].text.casefold()
-    for part in str(attribute.name).split("_"):
-        score += 0.8 * bool(re.search("|".join(MEANS.get(part, (part,))), description))
-    return score
+    return score + 0.8 * sum(_mentions(row, attribute))
+
+
+def _mentions(row: facts.Row, attribute: Attribute) -> list[bool]:
+    """For each part of an attribute's name whether the row's description mentions it."""
+    said = row.cells["description"].text.casefold()
+    parts = str(attribute.name).split("_")
+    return [bool(re.search("|".join(MEANS.get(part, (part,))), said)) for part in parts]
+
+
+def misdescribed(row: facts.Row, attribute: Attribute, op: Op) -> Attribute | None:
+    """The attribute that the description of a row is of, where it does not fit the row's own."""
+    if all(_mentions(row, attribute)):
+        return None
+    return next((other for other in op.attributes if all(_mentions(row, other))), None)
 
 
 def _aligned(scores: Sequence[Sequence[float]]) -> list[int | None]:

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..language.source import Mark
-from .compare import Finding, counts
+from .compare import counts
+from .finding import Finding
 from .page import Page
 
 STYLES = {"agree": "green", "contradiction": "bold red", "ruled": "cyan", "silent": "dim", "lost": "yellow"}

@@ -6,6 +6,7 @@ In: a Project. Out: the module `opwright_kernels`, of which only public names ar
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,16 +26,23 @@ TENSOR_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "s32": 
 
 
 def kernels(project: Project) -> Any:
-    """The generated package: the one that Python finds, else the project's."""
-    try:
-        return importlib.import_module(PACKAGE)
-    except ModuleNotFoundError as error:
-        if error.name != PACKAGE:
-            raise
-    if not (project.output / "__init__.py").is_file():
+    """The generated package: the project's, or where there is none the one that Python finds."""
+    init = project.output / "__init__.py"
+    if not init.is_file():
+        if project.output.name == PACKAGE and importlib.util.find_spec(PACKAGE) is not None:
+            return importlib.import_module(PACKAGE)
         raise UsageError(f"there is no generated package in {project.output}; make it with: {COMMAND}")
-    sys.path.insert(0, str(project.output.parent))
-    return importlib.import_module(project.output.name)
+    name = project.output.name
+    known = sys.modules.get(name)
+    if known is None or Path(str(known.__file__)).resolve() != init.resolve():
+        for module in [loaded for loaded in sys.modules if loaded == name or loaded.startswith(f"{name}.")]:
+            del sys.modules[module]
+        found = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(project.output)])
+        assert found is not None
+        assert found.loader is not None
+        known = sys.modules[name] = importlib.util.module_from_spec(found)
+        found.loader.exec_module(known)
+    return known
 
 
 def function_of(package: Any, op: str) -> str:

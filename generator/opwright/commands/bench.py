@@ -11,8 +11,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ..console import console
 from ..errors import UsageError
 from ..project import checkout
+
+EXAMPLE = "opwright bench --filter hifigan --filter f32 --threads 2   # without words: a sample of about ten minutes"
+OK, FAILED = 0, 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     instead.add_argument(
         "--report", action="store_true", help="write bench/RESULTS.md and its plot from results, measure nothing"
     )
+
+
+def run(options: argparse.Namespace) -> int:
+    return OK if bench(options, console()) else FAILED
 
 
 def bench(options: argparse.Namespace, out: Console) -> bool:

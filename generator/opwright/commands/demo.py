@@ -6,6 +6,7 @@ what. The photograph is one that matplotlib ships.
 
 from __future__ import annotations
 
+import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import numpy as np
 from rich.console import Console
 
 from .. import project
-from ..calls import package
-from ..console import say
+from ..calls import graph_run, package
+from ..console import console, say
 from ..errors import UsageError
 from ..generate import generated
 from ..language.load import load
@@ -23,8 +24,9 @@ from ..language.model import Library
 from ..oracle import witness
 from ..project import Project
 from ..write import compare, write
-from . import run
 
+EXAMPLE = "opwright demo --output pictures   # before.png and after.png go there"
+OK, FAILED = 0, 1
 GRAPH = Path("docs") / "graphs" / "conv_transpose.json"
 CROP = 64
 FUNCTION = "conv_transpose"
@@ -33,6 +35,16 @@ TAPS = np.array([0.25, 0.75, 0.75, 0.25], np.float32)
 ATTRIBUTES = {"strides": [2, 2], "pads_begin": [3, 3], "pads_end": [3, 3], "dilations": [1, 1]}
 
 Array = np.ndarray[Any, Any]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="the folder for pictures (default: demo-output)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    return OK if demo(project.find(), options.output, console()) else FAILED
 
 
 def demo(here: Project, folder: Path, out: Console) -> bool:
@@ -49,9 +61,9 @@ def demo(here: Project, folder: Path, out: Console) -> bool:
     if not graph.is_file():
         say(out, f"graph: {GRAPH} is part of a checkout only; nothing to execute here")
         return right
-    ran = run.run(kernels, run.read_graph(graph, library), run.Source({}))
+    ran = graph_run.run(kernels, graph_run.read_graph(graph, library), graph_run.Source({}))
     say(out, f"graph: {GRAPH}, as oneDNN dumped it:")
-    run.show(ran, out)
+    graph_run.show(ran, out)
     return right and ran.verdict.right
 
 

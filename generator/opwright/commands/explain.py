@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import json
@@ -10,10 +11,41 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from ..calls import call_text
 from ..calls.call_text import CallText
-from ..calls.package import TENSOR_DTYPES, function_of, refusals
-from ..console import say, table
+from ..calls.package import TENSOR_DTYPES, function_of, kernels, refusals
+from ..console import console, say, table
 from ..errors import UsageError
+from . import options as shared
+
+EXAMPLE = (
+    "opwright explain 'conv_transpose(src f32[1,4,4,8], weights f32[2,2,8,8], strides=[1,1], pads_begin=[0,0],"
+    " pads_end=[0,0], dilations=[1,1])'   # or a name, with --input src=f32[1,4,4,8] and --set strides=[1,1]"
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("call", metavar="CALL", help="an operation's name, or a whole call as text")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=DTYPE[...]", help="an input, as src=f32[1,8,8,16]"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an attribute, as strides=[1,1]"
+    )
+    shared.as_json(parser)
+    shared.folders(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    call = call_text.parse(options.call) if "(" in options.call else CallText(options.call)
+    for argument in (*options.input, *options.set):
+        call.add(*call_text.parse_argument(argument))
+    found = explanation(kernels(shared.project(options)), call)
+    if options.json:
+        print(as_json(found))
+    else:
+        show(found, console())
+    return 0
 
 
 def explanation(package: Any, call: CallText) -> Any:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import keyword
 import shutil
 from pathlib import Path
 
+from ..console import console, say
 from ..errors import UsageError
-from ..project import COMMAND, Project
+from ..project import COMMAND, PACKAGE, Project
+from . import options as shared
+
+EXAMPLE = "opwright export src/mylib --name kernels   # makes src/mylib/kernels, which imports nothing of opwright"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to copy into")
+    parser.add_argument("--name", default=PACKAGE, help=f"the copy's name (default: {PACKAGE})")
+    shared.folders(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    target, name = export(shared.project(options), options.folder, options.name), options.name
+    say(console(), f"{target}: import {name}; it needs numpy, cffi and ml_dtypes, and a C compiler at first use")
+    return 0
 
 
 def export(project: Project, folder: Path, name: str) -> Path:

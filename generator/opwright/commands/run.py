@@ -1,343 +1,49 @@
-"""`opwright run`: executes the one operation of a oneDNN graph dump, and checks the result.
-
-In: the call that graph_dump.py read, and where its data come from. Out: a `Ran`. Inputs lie in memory by the strides of
-the graph, so the kernels see what oneDNN's user has. The graph is a stranger's: nothing is allocated before all of it
-is known to fit.
-"""
+"""`opwright run`: executes the one operation of a oneDNN graph dump, and checks the result."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import time
-import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import argparse
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from rich.console import Console
+from ..calls import graph_run, package
+from ..console import console
+from . import options as shared
 
-from ..calls import graph_dump
-from ..calls.graph_dump import GraphCall, LogicalTensor
-from ..calls.package import TENSOR_DTYPES, refusals
-from ..console import table
-from ..emit.python_module import parameter_name
-from ..errors import UsageError
-from ..language import expr
-from ..language.model import Library, Op, Tensor
-from ..oracle.validate import NUMPY, judge
-from ..oracle.witness import Array, Verdict, check
-
-# The largest graph file that is read: a thousand times a dump of one operation.
-MOST_TEXT = 4 * 2**20
-VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
-    "integers": lambda random, shape: random.integers(-4, 5, shape),
-    "normal": lambda random, shape: random.standard_normal(shape),
-}
+EXAMPLE = "opwright run docs/graphs/conv_transpose.json --values normal   # dumped with ONEDNN_GRAPH_DUMP=graph"
+OK, FAILED = 0, 1
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where numbers come from: arrays by tensor id or argument name; for the others a seed and a distribution."""
-
-    data: Mapping[str, Array]
-    seed: int = 0
-    values: str = "integers"
-
-
-@dataclass(frozen=True)
-class Described:
-    """An array in words; strides in elements."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    origin: str
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What was run, how fast, and what a witness says."""
-
-    op: str
-    kernel: str
-    threads: int
-    seconds: float
-    terms: int
-    tensors: tuple[Described, ...]
-    verdict: Verdict
-    result: Array
-
-
-def read_graph(path: Path, library: Library) -> GraphCall:
-    """The call of a graph file."""
-    try:
-        with open(path, "rb") as stream:
-            raw = stream.read(MOST_TEXT + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if len(raw) > MOST_TEXT:
-        raise UsageError(f"{path}: larger than {MOST_TEXT >> 20} MiB, which no dump of one operation is")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return graph_dump.read(text, str(path), library)
-
-
-def read_data(path: Path | None) -> dict[str, Array]:
-    """The arrays of an .npz file; none without a file."""
-    if path is None:
-        return {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _affordable(
-                sum(entry.file_size for entry in archive.infolist()), lambda said: UsageError(f"{path}: {said}")
-            )
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path}: not an .npz file of plain arrays: {error}") from None
-
-
-def run(package: Any, call: GraphCall, source: Source, threads: int | None = None) -> Ran:
-    """Execute a call, twice, so that the time is that of a kernel which is there."""
-    op = call.op
-    function = op.function
-    shapes = _shapes(call, source)
-    names = [parameter_name(tensor) for tensor in op.inputs[: len(shapes)]]
-    described = [_stated(call, number, shapes, source) for number in range(len(shapes))]
-    described = [
-        package.TensorSpec(shapes[number], TENSOR_DTYPES[call.inputs[number].dtype]) if array is None else array
-        for number, array in enumerate(described)
-    ]
-    with refusals(package):
-        attributes = dict(call.attributes)
-        shape = package.infer_shape(function, *described, **attributes)
-        told = package.explain(function, *described, threads=threads, **attributes)
-    _output_agrees(call, shape)
-    _fits(call, shapes, shape)
-    arrays = _arrays(call, shapes, described, source)
-    out = _out(call, shape)
-    with refusals(package):
-        seconds = math.inf
-        for _ in range(2):
-            started = time.perf_counter()
-            result = getattr(package, function)(*arrays, **attributes, out=out, threads=threads)
-            seconds = min(seconds, time.perf_counter() - started)
-    terms = _terms(op, arrays, attributes)
-    tensors = [
-        _describe(name, array, origin)
-        for name, array, origin in zip(names, arrays, _origins(call, source), strict=True)
-    ]
-    return Ran(
-        op=op.op,
-        kernel=told.variant.name,
-        threads=told.threads,
-        seconds=seconds,
-        terms=terms,
-        tensors=(*tensors, _describe(op.output.name, result, "computed")),
-        verdict=check(op, arrays, attributes, terms, result),
-        result=result,
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("graph", type=Path, metavar="GRAPH.json", help="the dump")
+    parser.add_argument("--data", type=Path, metavar="FILE.npz", help="arrays by argument name or tensor id")
+    parser.add_argument(
+        "--seed", type=shared.natural_number, default=0, help="seeds the inputs that --data does not give (default: 0)"
     )
+    parser.add_argument(
+        "--values",
+        choices=sorted(graph_run.VALUES),
+        default="integers",
+        help="small integers, so that results are exact, or Gaussian",
+    )
+    parser.add_argument("--threads", type=int, help="how many threads (default: one per CPU)")
+    parser.add_argument("--save", type=Path, metavar="FILE.npy", help="write the result")
+    shared.as_json(parser)
+    shared.folders(parser)
 
 
-# Shapes first: nothing is allocated until all are known.
+def run(options: argparse.Namespace) -> int:
+    from ..language.load import load
 
-
-def _given(call: GraphCall, number: int, source: Source) -> Array | None:
-    """The caller's data of an input, by its parameter, its name in the spec, or its id in the graph."""
-    tensor, logical = call.op.inputs[number], call.inputs[number]
-    keys = (parameter_name(tensor), tensor.name, str(logical.id))
-    return next((source.data[key] for key in keys if key in source.data), None)
-
-
-def _shapes(call: GraphCall, source: Source) -> list[tuple[int, ...]]:
-    """The shape of every input, from the graph or from the data; they must not contradict."""
-    known = {
-        key
-        for tensor, logical in zip(call.op.inputs, call.inputs, strict=False)
-        for key in (parameter_name(tensor), tensor.name, str(logical.id))
-    }
-    strange = sorted(source.data.keys() - known)
-    if strange:
-        raise UsageError(f"--data: there is no input {strange[0][:80]!r}; there are {', '.join(sorted(known))}")
-    shapes = []
-    for number, logical in enumerate(call.inputs):
-        given = _given(call, number, source)
-        name = parameter_name(call.op.inputs[number])
-        if logical.shape is None and given is None:
-            logical.node.at("shape").fail(
-                f"the shape of {name} is unknown; give its data with --data FILE.npz (key {name!r})"
-            )
-        if given is not None and logical.shape not in (None, given.shape):
-            raise UsageError(f"--data: {name} has the shape {given.shape}, and in the graph {logical.shape}")
-        shapes.append(given.shape if given is not None else logical.shape or ())
-    return shapes
-
-
-def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source: Source) -> Array | None:
-    """The content of an input that states the output's shape: from the data, else the shape that the graph knows."""
-    tensor, logical = call.op.inputs[number], call.inputs[number]
-    if not tensor.shape_of:
-        return None
-    given = _given(call, number, source)
-    if given is not None:
-        return _converted(given, logical, parameter_name(tensor))
-    if call.output.shape is None:
-        name, output = parameter_name(tensor), tensor.shape_of
-        logical.node.fail(f"the shape of {output} is unknown, and {name} states it; give it with --data (key {name!r})")
-    if logical.dtype != "s32":
-        logical.node.at("dtype").fail(f"a shape is a vector of s32, not {logical.dtype}")
-    if (len(call.output.shape),) != shapes[number] or max(call.output.shape, default=0) >= 2**31:
-        logical.node.at("shape").fail(
-            f"{list(shapes[number])} cannot hold the shape of {tensor.shape_of}, {list(call.output.shape)}"
-        )
-    return np.array(call.output.shape, np.int32)
-
-
-def _output_agrees(call: GraphCall, shape: tuple[int, ...]) -> None:
-    if call.output.shape not in (None, shape):
-        call.output.node.at("shape").fail(
-            f"{list(call.output.shape or ())}, but by the spec {call.op.op} gives {list(shape)}"
-        )
-    stride = call.output.stride
-    reach = 0
-    for extent, step in sorted(zip(shape, stride or (), strict=False), key=lambda pair: pair[1]):
-        if extent > 1 and 0 not in shape:
-            if step <= reach:
-                call.output.node.at("stride").fail(f"with {list(stride or ())} cells of the output share memory")
-            reach += (extent - 1) * step
-
-
-def _span(shape: tuple[int, ...], stride: tuple[int, ...] | None) -> int:
-    """The cells of memory from the first to the last."""
-    if stride is None or 0 in shape:
-        return math.prod(shape)
-    return 1 + sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True))
-
-
-def _fits(call: GraphCall, shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-    """Refuse what memory cannot hold, naming the largest tensor. The check needs as much again, in f64."""
-    tensors = [*zip(call.inputs, shapes, strict=True), (call.output, shape)]
-    spans = [
-        max(_span(own, logical.stride), math.prod(own)) * NUMPY[logical.dtype].itemsize for logical, own in tensors
-    ]
-    largest = tensors[spans.index(max(spans))][0].node.at("shape")
-    _affordable(sum(spans), lambda said: UsageError(f"{largest.path}: {said}"))
-
-
-def _affordable(size: int, refusal: Callable[[str], UsageError]) -> None:
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-    if size > limit:
-        most = f"a quarter of this machine's memory, {limit / 2**30:.1f} GiB"
-        raise refusal(f"the tensors need {size / 2**30:.1f} GiB in all, more than {most}")
-
-
-# Then the arrays.
-
-
-def _arrays(call: GraphCall, shapes: list[tuple[int, ...]], described: list[Any], source: Source) -> list[Array]:
-    """Every input, laid out. A tensor that the graph uses twice is one array."""
-    random = np.random.default_rng(source.seed)
-    made: dict[int, Array] = {}
-    arrays = []
-    for number, logical in enumerate(call.inputs):
-        if logical.id not in made:
-            content = described[number] if isinstance(described[number], np.ndarray) else _given(call, number, source)
-            if content is None:
-                content = VALUES[source.values](random, shapes[number]).astype(NUMPY[logical.dtype])
-            content = _converted(content, logical, parameter_name(call.op.inputs[number]))
-            made[logical.id] = _laid_out(content, logical.stride)
-        arrays.append(made[logical.id])
-    return arrays
-
-
-def _converted(given: Array, logical: LogicalTensor, name: str) -> Array:
-    """The caller's data in the tensor's type. NumPy's files hold bf16 as two raw bytes, or f32 may stand for it."""
-    wanted = NUMPY[logical.dtype]
-    if given.dtype == wanted:
-        return given
-    if logical.dtype == "bf16" and given.dtype == np.dtype("V2"):
-        return given.view(wanted)
-    if logical.dtype == "bf16" and given.dtype == np.float32:
-        return given.astype(wanted)
-    raise UsageError(f"--data: {name} is {given.dtype}, and in the graph {logical.dtype}")
-
-
-def _laid_out(content: Array, stride: tuple[int, ...] | None) -> Array:
-    """The content in memory by those strides, what lies between the cells being NaN."""
-    if stride is None:
-        return np.ascontiguousarray(content)
-    view = _view(content.shape, stride, content.dtype)
-    view[...] = content
-    return view
-
-
-def _view(shape: tuple[int, ...], stride: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    between = 0 if dtype.kind == "i" else np.nan
-    memory = np.full(_span(shape, stride), between, dtype)
-    return np.lib.stride_tricks.as_strided(memory, shape, [step * dtype.itemsize for step in stride])
-
-
-def _out(call: GraphCall, shape: tuple[int, ...]) -> Array | None:
-    """An array of the output's strides; None where the graph leaves them open."""
-    stride = call.output.stride
-    return None if stride is None else _view(shape, stride, NUMPY[call.output.dtype])
-
-
-# And what to say about it.
-
-
-def _terms(op: Op, arrays: list[Array], attributes: Mapping[str, Any]) -> int:
-    """How many index tuples the semantics visit."""
-    values = judge(op, arrays, attributes).values
-    extents = [expr.evaluate(extent.tree, values) for extent in op.semantics.ranges.values()]
-    return math.prod(math.prod(extent) if isinstance(extent, tuple) else extent for extent in extents)
-
-
-def _origins(call: GraphCall, source: Source) -> list[str]:
-    def origin(number: int, tensor: Tensor) -> str:
-        if _given(call, number, source) is not None:
-            return "from --data"
-        return "the output's shape" if tensor.shape_of else f"random {source.values}, seed {source.seed}"
-
-    return [origin(number, tensor) for number, tensor in enumerate(call.op.inputs[: len(call.inputs)])]
-
-
-def _describe(name: str, array: Array, origin: str) -> Described:
-    strides = tuple(step // array.dtype.itemsize for step in array.strides)
-    dtype = next(word for word, dtype in NUMPY.items() if dtype == array.dtype)
-    return Described(name, dtype, array.shape, strides, origin)
-
-
-def _compact(numbers: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, numbers))}]"
-
-
-def as_json(ran: Ran) -> str:
-    fields = {name: getattr(ran, name) for name in ("op", "kernel", "threads", "seconds", "terms")}
-    return json.dumps({**fields, "tensors": [asdict(t) for t in ran.tensors], "check": asdict(ran.verdict)}, indent=2)
-
-
-def show(ran: Ran, out: Console) -> None:
-    rows = [(t.name, f"{t.dtype}{_compact(t.shape)}", f"strides {_compact(t.strides)}", t.origin) for t in ran.tensors]
-    table(out, ran.op, ("", "", "", ""), rows)
-    rate = f"{ran.terms / ran.seconds / 1e9:.2f} billion terms a second"
-    time_taken = f"{ran.seconds * 1e3:.3f} ms on {ran.threads} thread{'s' * (ran.threads > 1)}, {rate}"
-    table(out, "", ("", ""), [("kernel", ran.kernel), ("time", time_taken), ("checked against", str(ran.verdict))])
-
-
-def save(result: Array, path: Path) -> None:
-    """Write the result as .npy; bf16 is stored as two raw bytes a cell, which --data takes back."""
-    try:
-        with open(path, "wb") as stream:
-            np.save(stream, np.ascontiguousarray(result))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+    if options.output and options.output.suffix == ".npy":  # before --save, this named the file of the result
+        options.save, options.output = options.output, None
+    project = shared.project(options)
+    call = graph_run.read_graph(options.graph, load(project.spec, project.root))
+    source = graph_run.Source(graph_run.read_data(options.data), options.seed, options.values)
+    ran = graph_run.run(package.kernels(project), call, source, options.threads)
+    if options.json:
+        print(graph_run.as_json(ran))
+    else:
+        graph_run.show(ran, console())
+    if options.save:
+        graph_run.save(ran.result, options.save)
+    return OK if ran.verdict.right else FAILED

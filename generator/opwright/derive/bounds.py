@@ -13,7 +13,6 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
 from ..language.source import Problem, SpecInvalid
-from .call_plan import tensor_ways
 from .nest import substitute
 from .poly import NotPolynomial
 
@@ -79,6 +78,6 @@ def formals(op: Op, read: Read) -> dict[str, Expr]:
 def _reaches(tensor: Tensor, read: Read, extents: Mapping[str, Expr]) -> list[tuple[str, Expr]]:
     return [
         (f"{tensor.name}.{axis}", Binary("+", magnitude(index, extents), magnitude(dims[axis].tree, {})))
-        for way, dims in tensor_ways(tensor).items()
+        for way, dims in tensor.ways.items()
         for axis, index in index_of(tensor, read, way).items()
     ]

@@ -10,15 +10,19 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..emit.entries import forms
-from ..emit.kernels import kernel, size_fields
+from ..emit.kernels import kernel
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from ..language.model import GroupClass, Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
+from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of
 from . import steps as stepwise
-from .call_plan import Bind, formulas, has_symbol, plan, spatial, symbol_kinds, symbol_of, tensor_ways
+from .call_plan import Bind, plan
+from .exactness import conjuncts, quotients
+from .missing_axes import neutrals
 from .nest import substitute
+from .sizes import size_fields
 from .variants import PORTABLE, Variant, layout_choices
 
 INIT = re.compile(r"-?(inf|[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)")
@@ -36,7 +40,7 @@ def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
     per_axis = {dim.symbol for dim in op.dims.values() if dim.per_axis}
     scalars = {dim.symbol for dim in op.dims.values()} - per_axis
     for tensor in op.tensors:
-        for dims in tensor_ways(tensor).values():
+        for dims in tensor.ways.values():
             for axis, extent in dims.items():
                 yield extent, "int", True, f"the extent of axis {axis} of '{tensor.name}'"
         if tensor.when:
@@ -124,9 +128,7 @@ def _lets(op: Op) -> Iterator[Problem]:
 
 
 def _dims(op: Op) -> Iterator[Problem]:
-    extents = [
-        extent.tree for tensor in op.tensors for dims in tensor_ways(tensor).values() for extent in dims.values()
-    ]
+    extents = [extent.tree for tensor in op.tensors for dims in tensor.ways.values() for extent in dims.values()]
     used = frozenset[str]().union(*map(expr.names, extents))
     for role, dim in op.dims.items():
         if dim.symbol not in used:
@@ -188,7 +190,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     """Spatial axes: at most one entry of dims stands for all of them, and a required input tells how many there are."""
     told = op.spatial_rank.max == 0
     for tensor in op.tensors:
-        for dims in tensor_ways(tensor).values():
+        for dims in tensor.ways.values():
             spatial = [axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds)]
             told = told or bool(spatial and not tensor.optional and tensor not in op.outputs)
             if len(spatial) > 1:
@@ -199,7 +201,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
                 )
         ways = {
             tuple(axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds))
-            for dims in tensor_ways(tensor).values()
+            for dims in tensor.ways.values()
         }
         if len(ways) > 1:
             yield Problem(
@@ -226,17 +228,9 @@ def _nearest(op: Op) -> Iterator[Problem]:
             yield Problem(constraint.nearest.at, "nearest", message)
 
 
-def _conjuncts(tree: Expr) -> Iterator[Expr]:
-    if isinstance(tree, Binary) and tree.op == "and":
-        yield from _conjuncts(tree.left)
-        yield from _conjuncts(tree.right)
-    else:
-        yield tree
-
-
 def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     equal = (
-        [(n.left, n.right) for n in _conjuncts(group.when.tree) if isinstance(n, Binary) and n.op == "=="]
+        [(n.left, n.right) for n in conjuncts(group.when.tree) if isinstance(n, Binary) and n.op == "=="]
         if group.when
         else []
     )
@@ -278,7 +272,8 @@ def semantics(op: Op) -> Iterator[Problem]:
         problems += _finish(op, meaning.finish, kinds)
     problems += _used_inputs(op)
     yield from problems
-    yield from _quotients(op)
+    yield from quotients(op)
+    yield from neutrals(op)
 
 
 def _fits_f32(value: float) -> bool:
@@ -436,53 +431,7 @@ def _used_inputs(op: Op) -> Iterator[Problem]:
             yield Problem(tensor.at, "input-unused", f"semantics never reads the required input '{tensor.name}'")
 
 
-def _quotients(op: Op) -> Iterator[Problem]:
-    """A size that ranges divide must be known to divide, or the kernel would drop what is left over."""
-    said = [constraint.expr.tree for constraint in op.constraints if constraint.expr]
-    for extent in op.semantics.ranges.values():
-        for node in expr.walk(extent.tree):
-            if isinstance(node, Binary) and node.op == "/":
-                wanted = Binary("==", Binary("%", node.left, node.right), Number(0))
-                if wanted not in said:
-                    message = (
-                        "a constraint must say that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
-                    )
-                    yield Problem(extent.at.moved(node.column), "range-quotient", message)
-
-
-# The normal form, the steps of a call, the kernels.
-
-
-def normal_form(op: Op) -> Iterator[Problem]:
-    form = op.normal_form
-    if form is None:
-        return
-    kinds = symbol_kinds(op)
-    tensors = [tensor.name for tensor in op.tensors]
-    for name in (form.big, form.small, *([form.bias] if form.bias else [])):
-        if name not in tensors:
-            yield Problem(
-                place(name, form.at), "normal-form", f"there is no tensor '{name}'{suggestion(name, tensors)}"
-            )
-        elif name != form.bias and not _is_data(op, op.tensor(name)):
-            message = f"'{name}' must have three axes in one arrangement: batch, channels and space"
-            yield Problem(place(name, form.at), "normal-form", message)
-    for symbol, vector in ((form.groups, False), (form.stride, True), (form.dilation, True), (form.pad, True)):
-        if kinds.get(symbol) != Kind("int", vector):
-            wanted = "a value per spatial axis" if vector else "one value"
-            message = f"'{symbol}' must be a symbol of this operation with {wanted}"
-            yield Problem(place(symbol, form.at), "normal-form", message)
-    weights = form.weights
-    tree = weights.tree if weights else None
-    roles = [index.id for index in tree.indices if isinstance(index, Name)] if isinstance(tree, Read) else []
-    if not isinstance(tree, Read) or tree.tensor not in tensors or sorted(roles) != ["big", "g", "k", "small"]:
-        message = "weights names the tensor and the order of its indices, as in weights[g, small, big, k]"
-        yield Problem(weights.at if weights else form.at, "normal-form", message)
-
-
-def _is_data(op: Op, tensor: Tensor) -> bool:
-    """Whether a tensor's axes are batch, channels and the spatial ones."""
-    return len(tensor.dims) == 3 and spatial(tensor.dims, op) == tuple(tensor.dims)[2:]
+# The steps of a call, the kernels.
 
 
 def steps(op: Op) -> Iterator[Problem]:

@@ -15,16 +15,18 @@ is derived by solving the assignment's index expressions:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
 from ..language.source import Mark, Problem, SpecInvalid
 from ..memo import kept
-from .call_plan import symbol_kinds, symbol_of
+from .missing_axes import ABSENT, MissingAxes
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
 # A letter that is usually shorter than this is not worth an innermost loop where another one is.
@@ -118,35 +120,6 @@ class Nest:
     finish_reads: tuple[tuple[Read, Access], ...]
 
 
-# A symbol of kernels: 1 on the spatial axes that a call does not have. Kernels always walk all of them.
-ABSENT = "absent"
-
-
-class MissingAxes:
-    """What expressions are on a spatial axis that a call does not have: extents should be 1 there, indices 0."""
-
-    def __init__(self, op: Op) -> None:
-        kinds = symbol_kinds(op)
-        neutral = {symbol_of(attribute): attribute.neutral or 0 for attribute in op.attributes}
-        neutral |= {symbol: let.neutral or 0 for symbol, let in op.lets.items()}
-        self.possible = op.spatial_rank.min < op.spatial_rank.max
-        self.symbols = frozenset(kinds)
-        self.vectors = {name for name, kind in kinds.items() if kind.vector}
-        self.values: dict[str, expr.Value] = {name: neutral.get(name, 1) for name in self.vectors}
-        self.values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
-
-    def value(self, tree: expr.Expr) -> expr.Value | None:
-        """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
-        try:
-            return expr.evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
-        except (KeyError, expr.Inexact):
-            return None
-
-    def fits(self, tree: expr.Expr, wanted: expr.Value) -> bool:
-        """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
-        return not self.possible or self.value(tree) == wanted
-
-
 class Expansion:
     """An operation's symbols and letters, with one of each per spatial axis where it is a vector."""
 
@@ -167,6 +140,22 @@ class Expansion:
         for letter, extent in ranges.items():
             for name, suffix in self.copies(letter, letter in self.vector_letters):
                 self.extents[name] = self.poly(extent.tree, suffix)
+        self.defined = self.definitions()
+
+    def definitions(self) -> dict[str, Poly]:
+        """Named values that are polynomials, each in symbols that are none."""
+        found: dict[str, Poly] = {}
+        pending = {symbol: let.value.tree for symbol, let in self.op.lets.items() if let.value is not None}
+        while ready := [symbol for symbol, tree in pending.items() if not expr.names(tree) & pending.keys() - {symbol}]:
+            for symbol in ready:
+                tree = pending.pop(symbol)
+                if symbol in self.vectors and not self.missing.fits(expr.Binary("-", tree, expr.Name(symbol)), 0):
+                    continue
+                with contextlib.suppress(NotPolynomial):
+                    plain = polynomial(tree).substitute(self.sizes)
+                    for name, suffix in self.copies(symbol, symbol in self.vectors):
+                        found[name] = plain.substitute(self.renamed(suffix)).substitute(found)
+        return found
 
     def copies(self, name: str, vector: bool) -> list[tuple[str, str | None]]:
         return [(f"{name}_{suffix}", suffix) for suffix in self.suffixes] if vector else [(name, None)]
@@ -205,6 +194,8 @@ class Expansion:
 
     def positive(self, factor: Poly) -> bool | None:
         """True or False for a factor that is certainly >= 1 or <= -1; None where it may be 0 or of either sign."""
+        with contextlib.suppress(NotPolynomial):
+            factor = factor.substitute(self.defined)
         if len(factor.terms) != 1:
             return None
         (monomial, number) = factor.terms[0]
@@ -349,7 +340,7 @@ class _Derivation:
         """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
         walked = []
         for axes in accessed.ways:
-            radix = [mixed_radix(axis.index, axis.extent, self.extents) for axis in axes]
+            radix = [self.stays(axis) for axis in axes]
             if None in radix:
                 raise self.fail(
                     f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no one bound would be safe"
@@ -366,7 +357,7 @@ class _Derivation:
         general: dict[str, Axis] = {}
         taken: set[str] = set()
         for axis in self.target.ways[0]:
-            letters = mixed_radix(axis.index, axis.extent, self.extents)
+            letters = self.walked(axis)
             if letters is None:
                 position = f"{self.target.tensor}_{axis.name.removeprefix('X_').lower()}"
                 general[position] = axis
@@ -461,7 +452,7 @@ class _Derivation:
             Within(axis.index, Affine.of({}, axis.extent))
             for _, accessed in self.reads
             for axis in accessed.ways[0]
-            if self.may_leave(axis, {**self.extents, **letters_known})
+            if self.may_leave(axis, letters_known)
         ]
         loops, before = self.place(dict.fromkeys(conditions), order, inner_letter, solved)
         inner = loops.pop() if inner_letter is not None else None
@@ -477,10 +468,27 @@ class _Derivation:
             finish_reads=self.finish_reads(general),
         )
 
-    def may_leave(self, axis: Axis, extents: Mapping[str, Poly]) -> bool:
+    def may_leave(self, axis: Axis, positions: Mapping[str, Poly]) -> bool:
         if axis.index.letters or axis.index.offset != ZERO:
-            return mixed_radix(axis.index, axis.extent, extents) is None
-        return self.expansion.positive(axis.extent) is None
+            return self.stays(axis, positions) is None
+        return not self.expansion.positive(axis.extent)
+
+    def walked(self, axis: Axis, positions: Mapping[str, Poly] = MappingProxyType({})) -> tuple[str, ...] | None:
+        """The letters that walk exactly an axis, where they do; what named values stand for counts as said."""
+        defined, extents = self.expansion.defined, {**self.extents, **positions}
+        try:
+            index, extent = axis.index.with_symbols(defined), axis.extent.substitute(defined)
+            extents = {letter: extent.substitute(defined) for letter, extent in extents.items()}
+        except NotPolynomial:
+            index, extent = axis.index, axis.extent
+        return mixed_radix(index, extent, extents)
+
+    def stays(self, axis: Axis, positions: Mapping[str, Poly] = MappingProxyType({})) -> tuple[str, ...] | None:
+        """The same, for letters that may walk the axis from its end."""
+        last = Affine.of({}, axis.extent - ONE)
+        back = dataclasses.replace(axis, index=last - axis.index)
+        forth = self.walked(axis, positions)
+        return self.walked(back, positions) if forth is None else forth
 
     def place(
         self, conditions: Mapping[Within | Solved, None], order: Sequence[str], inner: str | None, solved: set[str]

@@ -15,8 +15,8 @@ from ..language.expr import Call, Expr, Name, Read
 from ..language.model import Attribute, Op, Step, Tensor
 from ..language.schema import Assignment, Located
 from ..language.source import Mark
+from ..language.types import symbol_kinds
 from ..memo import kept
-from .call_plan import symbol_kinds
 
 # The cell that no term has reached yet, by operator.
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}

@@ -13,7 +13,7 @@ from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read
 from ..language.model import Op, Step
 from ..language.schema import Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
-from .call_plan import symbol_kinds
+from ..language.types import symbol_kinds
 from .program import assignments, kind_of_extent, program, readable_lists
 from .step_keys import unknown, words_of_attributes
 

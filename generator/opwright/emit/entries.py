@@ -12,17 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..derive.nest import Access, access, expansion
+from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
+from ..derive.sizes import size_fields
 from ..derive.variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
 from ..language.expr import Name, Read
 from ..language.model import SPATIAL_AXES, GroupClass, NormalForm, Op
 from ..language.source import Problem, SpecInvalid
 from ..memo import kept
-from .kernels import Parameter, parameters, size_fields
-from .printing import split_monomial
+from .arithmetic import split_monomial
+from .kernels import Parameter, parameters
 
-# The letters of the relation, as `weights` of a normal form names them, and those of a data tensor's axes.
-LETTERS = ("g", "small", "big", "k")
+# The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
 # The members of opwright_problem (templates/copied/c/engine/problem.h), in their order.
 MEMBERS = (
@@ -33,10 +34,19 @@ MEMBERS = (
 
 @dataclass(frozen=True)
 class Form:
-    """How calls with the same layout words become problems: a C function, and the members that it sets."""
+    """How calls with the same layout words become problems: a C function, and the members that it sets.
 
-    name: str
+    `first` is where in memory the weights that the letters at 0 name stand: some way in where an index runs backwards.
+    """
+
+    words: tuple[str, ...]
     members: tuple[tuple[str, str], ...]
+    first: str
+
+    @property
+    def name(self) -> str:
+        """One word alone gets a prefix: it may be a word of C, or a function of its library."""
+        return "_".join(self.words if len(self.words) > 1 else ("layout", *self.words) if self.words else ("any",))
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,11 @@ class Entries:
     arguments: tuple[str, ...]
     forms: tuple[Form, ...]
     entries: tuple[Entry, ...]
+
+    @property
+    def shifted(self) -> bool:
+        """Whether some index of the weights starts elsewhere than at their first element."""
+        return any(form.first != "0" for form in self.forms)
 
 
 def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
@@ -92,6 +107,7 @@ def _entries(
     classes = [f"_{group.name}" if group is not None else "" for group in groups]
     dtype = row_name(op, row)
     stem = f"{op.function}_{dtype}"
+    names = [(one, "_".join((stem, *one.words)) + group) for one in made for group in classes]
     return Entries(
         path=path,
         dtype=dtype,
@@ -99,9 +115,9 @@ def _entries(
         sizes_type=f"opwright_{op.function}_sizes",
         parameters=parameters(op, row),
         solve=f"channelwise_{form.solve}" if classes == [f"_{DEPTHWISE}"] else form.solve,
-        arguments=_arguments(form),
+        arguments=_arguments(form, any(one.first != "0" for one in made)),
         forms=made,
-        entries=tuple(_entry(f"{stem}_{one.name}{group}", one, isas) for one in made for group in classes),
+        entries=tuple(_entry(name, one, isas) for one, name in names),
     )
 
 
@@ -118,9 +134,11 @@ def forms(op: Op, form: NormalForm) -> tuple[Form, ...]:
         raise SpecInvalid([Problem(form.at, "normal-form", str(error))]) from None
 
 
-def _arguments(form: NormalForm) -> tuple[str, ...]:
+def _arguments(form: NormalForm, shifted: bool) -> tuple[str, ...]:
     """The tensors of a call in the order of the engine's function for its solve."""
     weights, bias = _weights(form).tensor, form.bias or "NULL"
+    if shifted:
+        weights += " + problem_of##_first(sizes)"
     orders = {
         "y": (form.big, weights, bias, form.small),
         "x": (form.small, weights, bias, form.big),
@@ -144,7 +162,8 @@ def _form(op: Op, form: NormalForm, words: dict[str, str]) -> Form:
         steps = [Poly.symbol(f"{symbol}_{suffix}") for suffix in view.suffixes]
         members[member] = view.per_axis(map(view.poly, steps), str(neutral))
     members |= view.weights()
-    return Form("_".join(word.lower() for word in words.values()) or "any", tuple((m, members[m]) for m in MEMBERS))
+    lower = tuple(word.lower() for word in words.values())
+    return Form(lower, tuple((m, members[m]) for m in MEMBERS), view.first())
 
 
 class _View:
@@ -168,7 +187,7 @@ class _View:
             prefix: self.per_axis(map(self.poly, extents), "1"),
             f"{prefix}_n": self.distance(accessed, "n"),
             f"{prefix}_c": self.distance(accessed, "c"),
-            f"{prefix}_x": self.distances(accessed, "x"),
+            f"{prefix}_x": self.distances(accessed, "x", extents[0]),
         }
 
     def weights(self) -> dict[str, str]:
@@ -184,19 +203,32 @@ class _View:
             "w_g": self.distance(accessed, "g"),
             "w_a": self.distance(accessed, "small"),
             "w_b": self.distance(accessed, "big"),
-            "w_k": self.distances(accessed, "k"),
+            "w_k": self.distances(accessed, "k", extents[0]),
         }
 
-    def distances(self, accessed: Access, letter: str) -> str:
-        return self.per_axis((self.distance(accessed, f"{letter}_{suffix}") for suffix in self.suffixes), "0")
+    def first(self) -> str:
+        """Where the weights of the letters' first values stand."""
+        accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
+        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
+        return self.chosen(accessed.tensor, starts)
+
+    def distances(self, accessed: Access, letter: str, extent: Poly) -> str:
+        """How far an address moves along each axis; an axis that no call has lies around the first of the others."""
+        around = [value * extent for value in accessed.coefficient(f"{letter}_{self.suffixes[0]}")]
+        own = [self.distance(accessed, f"{letter}_{suffix}") for suffix in self.suffixes]
+        return self.per_axis(own, self.chosen(accessed.tensor, around))
 
     def distance(self, accessed: Access, letter: str) -> str:
-        """How far an address moves with a letter; chosen at run time where arrangements differ."""
-        texts = [self.poly(value) for value in accessed.coefficient(letter)]
+        """How far an address moves with a letter."""
+        return self.chosen(accessed.tensor, accessed.coefficient(letter))
+
+    def chosen(self, tensor: str, values: Iterable[Poly]) -> str:
+        """A value; chosen at run time where arrangements differ."""
+        texts = list(map(self.poly, values))
         result = texts[-1]
         for number in reversed(range(len(texts) - 1)):
             if texts[number] != result:
-                result = f"s->{accessed.tensor}_arrangement == {number} ? {texts[number]} : {result}"
+                result = f"s->{tensor}_arrangement == {number} ? {texts[number]} : {result}"
         return result
 
     def per_axis(self, texts: Iterable[str], neutral: str) -> str:

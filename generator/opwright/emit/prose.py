@@ -9,12 +9,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
+from ..derive.sizes import SizeField, vector_axes
 from ..language import expr
 from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
+from ..language.types import symbol_kinds, symbol_of
 from .entries import Entries
-from .kernels import SizeField, vector_axes
 from .python_module import parameter_name
 
 WIDTH = 110
@@ -43,7 +43,7 @@ def shapes(op: Op, tensor: Tensor, dims: Mapping[str, Located]) -> list[tuple[st
 def axes(tensor: Tensor, op: Op) -> str:
     """`(N, C, X) as NCX or (N, X, C) as NXC`, extents in place of axis names; one part per arrangement."""
     parts = []
-    for name, dims in tensor_ways(tensor).items():
+    for name, dims in tensor.ways.items():
         text = " or ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
         parts.append(f"arranged as {name} {text}" if len(tensor.arrangements) > 1 else text)
     return "; ".join(parts)
@@ -124,7 +124,7 @@ def _arrays(op: Op) -> list[str]:
     )
     for tensor in op.tensors:
         many = len(tensor.arrangements) > 1
-        for number, (name, dims) in enumerate(tensor_ways(tensor).items()):
+        for number, (name, dims) in enumerate(tensor.ways.items()):
             said = ", ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
             where = f" where sizes->{tensor.name}_arrangement is {number} ({name})" if many else ""
             lines += wrapped(f"{tensor.name}{where}: {said}.", "    ", hanging="    ")

@@ -12,24 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..derive import bounds
-from ..derive.call_plan import (
-    Bind,
-    BindWay,
-    Check,
-    Compute,
-    Extent,
-    ParseAttribute,
-    plan,
-    spatial,
-    symbol_kinds,
-    symbol_of,
-)
-from ..derive.nest import ABSENT
+from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan
+from ..derive.missing_axes import ABSENT
+from ..derive.nest import substitute
+from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
+from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import kept
-from .kernels import uses_absent
 from .printing import python
 
 NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"} | {
@@ -222,11 +213,7 @@ class Writer:
         ]
         ways: list[dict[str, Any]] = []
         for way in step.ways:
-            known = [
-                (axis.axis, self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree)))
-                for axis in way.axes
-                if axis.known
-            ]
+            known = self.known(way, f"{tensor.name}_axes")
             unknown = [(axis.axis, axis.extent.text) for axis in way.axes if not axis.known]
             learned: list[dict[str, str | None]] = [
                 {
@@ -254,6 +241,22 @@ class Writer:
             fixed=len(step.ways[0].axes) - (self.vector_axis(step.ways[0]) != "None"),
             ways=ways,
         )
+
+    def known(self, way: BindWay, axes: str) -> list[tuple[str, str]]:
+        """The extents that a tensor must have, by axis; what it tells itself is read off its own axes."""
+        told: dict[str, expr.Expr] = {}
+        found = []
+        for axis in way.axes:
+            if axis.known:
+                tree = substitute(axis.extent.tree, told)
+                found.append((axis.axis, self.print(tree, self.is_vector_axis(axis.extent.tree))))
+                continue
+            here: expr.Expr = expr.Name(f'{axes}["{axis.axis}"]')
+            if axis.factor is not None:
+                operator = "*" if axis.inverse == "times" else "/"
+                here = expr.Binary(operator, here, substitute(axis.factor, told))
+            told[axis.unknown or ""] = here
+        return found
 
     def is_vector_axis(self, tree: expr.Expr) -> bool:
         return bool(expr.names(tree) & self.vectors)

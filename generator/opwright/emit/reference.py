@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..derive.call_plan import symbol_of, tensor_ways
 from ..derive.variants import ISAS, row_name
 from ..language.model import Attribute, Op, Page, Tensor
 from ..language.schema import Located
+from ..language.types import symbol_of
 from . import prose
 from .kernels import Kernel
 from .printing import latex
@@ -213,7 +213,7 @@ def _tensor(op: Op, tensor: Tensor, position: int) -> TensorEntry:
 
 def _shapes(op: Op, tensor: Tensor) -> list[ShapeEntry]:
     entries = []
-    for name, dims in tensor_ways(tensor).items():
+    for name, dims in tensor.ways.items():
         orders = op.layouts[tensor.layout] if tensor.layout else {"": tuple(dims)}
         for word, shape in prose.shapes(op, tensor, dims):
             entries.append(ShapeEntry(tensor.name, name, word, ", ".join(orders[word]), shape))

@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from ..derive.sizes import SizeField, size_fields
 from ..derive.variants import ISAS, PORTABLE, entries_path, expand, row_name
 from ..language import hashing
 from ..language.model import Library, Op
@@ -24,7 +25,7 @@ from ..project import CARRIED, TEMPLATE_SUFFIXES
 from ..trace.recording import Prose
 from . import prose, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
-from .kernels import Kernel, SizeField, kernel, size_fields
+from .kernels import Kernel, kernel
 from .printer import c
 from .step_kernels import step_unit
 from .step_module import StepWrapper, step_wrapper
@@ -279,8 +280,7 @@ def _json(value: Any) -> str:
 def _imports(ops: Iterable[Op]) -> list[str]:
     """The imports of the package's own modules, by name of the module."""
     modules = {
-        "_build": ["BuildError"],
-        "_errors": ["SpecError", "SpecTypeError"],
+        "_errors": ["BuildError", "SpecError", "SpecTypeError"],
         "_explain": ["Explanation"],
         "_operation": ["TensorSpec", "VariantInfo", "build", *SETTINGS],
     }

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..derive.call_plan import symbol_kinds
 from ..derive.phases import Staged, staged
 from ..derive.variants import row_name
 from ..language import expr
 from ..language.model import Op
+from ..language.types import symbol_kinds
 from ..memo import kept
 from .nodes import Stmt
 from .step_lowering import Lowering

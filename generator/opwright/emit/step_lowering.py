@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..derive.call_plan import symbol_kinds
 from ..derive.phases import Phase, Staged, loose_axes
 from ..derive.program import INITIAL, Array, Axis, Part
 from ..language import expr
 from ..language.expr import Kind, Read
 from ..language.model import SPATIAL_AXES, Op
 from ..language.schema import Located
+from ..language.types import symbol_kinds
 from . import nodes
 from .nodes import ONE, ZERO, Assign, Binary, Call, Declare, Expr, For, If, Index, Member, Name, Stmt
 from .step_values import Values
@@ -175,7 +175,7 @@ class _Elements:
         symbol, stride = axis.extent.id, f"{array.name}_{axis.name}"
         strides, rank = Member(_SIZES, stride), Member(_SIZES, f"{symbol}_rank")
         offset = f"{stride}_{letter}_at_"
-        at = Call("opwright_offset", (Name(f"{letter}_row_"), rank, Member(_SIZES, f"{symbol}_extents"), strides))
+        at = Call("opwright_row_offset", (Name(f"{letter}_row_"), rank, Member(_SIZES, f"{symbol}_extents"), strides))
         self.task.setdefault(offset, Declare(offset, at))
         step = self.constant(f"{stride}_step_", Index(strides, Binary("-", rank, ONE)))
         return Binary("+", Name(offset), Binary("*", Name(letter), step))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..derive.call_plan import symbol_kinds
 from ..derive.phases import staged
 from ..derive.program import Array, Axis, program
 from ..language.expr import Call, Name, Read
 from ..language.model import Attribute, Op, Tensor
+from ..language.types import symbol_kinds
 from ..memo import kept
 from .printing import python
 from .python_module import NUMPY_DTYPES, Parameter, Statement, named_values, parameter_name

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..derive.call_plan import Bind, Check, Compute, Extent, Join, has_symbol, is_places, plan
+from ..derive.call_plan import Bind, Check, Compute, Extent, Join, plan
 from ..derive.program import kind_of_extent, program
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
 from ..language.source import Problem, SpecInvalid
+from ..language.types import has_symbol, is_places
 from .printing import python
 from .python_module import Statement, Writer
 
@@ -24,7 +25,7 @@ class StepWriter(Writer):
 
     def __init__(self, op: Op) -> None:
         super().__init__(op)
-        self.known: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
+        self.counted: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
         self.cut: set[str] = set()  # attributes that have been turned into places
         self.program = program(op)
 
@@ -96,10 +97,10 @@ class StepWriter(Writer):
     def bind(self, step: Bind) -> None:
         tensor = step.tensor
         absent = tensor.optional or tensor.when is not None
-        told = "" in self.known
+        told = "" in self.counted
         body = self._sub(lambda: self.bound(step))
         self.add("guarded" if absent else "plain", name=tensor.name, body=body)
-        if "" in self.known and not told:
+        if "" in self.counted and not told:
             for attribute in self.op.attributes:
                 if attribute.type == "s64[]" and has_symbol(attribute):
                     self.parse(attribute)
@@ -118,9 +119,9 @@ class StepWriter(Writer):
         unknown = [
             axis
             for axis, kind in kinds.items()
-            if kind in ("run", "ones") and (axis in joint or self.run_of(tensor.dims[axis].tree) not in self.known)
+            if kind in ("run", "ones") and (axis in joint or self.run_of(tensor.dims[axis].tree) not in self.counted)
         ]
-        unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.known]
+        unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.counted]
         if len(unknown) > 1:
             message = f"how many axes {' and '.join(unknown)} of '{tensor.name}' have, no call tells"
             hint = "an attribute with `locates` can say where one of them begins"
@@ -134,11 +135,11 @@ class StepWriter(Writer):
         elif kinds[unknown[0]] == "spatial":
             span = self.op.spatial_rank
             self.add("step_rank", name=tensor.name, fixed=fixed, min=span.min, max=span.max)
-            self.known.add("")
+            self.counted.add("")
         else:
             self.add("rest", name=tensor.name, count=counts[unknown[0]], fixed=fixed)
             if unknown[0] not in joint:
-                self.known.add(self.run_of(tensor.dims[unknown[0]].tree))
+                self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
         self.places(tensor, counts)
         self.learn(step)
 
@@ -155,7 +156,7 @@ class StepWriter(Writer):
             self.cut.add(attribute.name or "")
             if is_places(attribute):
                 self.add("positions", name=attribute.name, tensor=tensor.name, count=f"{symbol}_n_")
-                self.known.add(symbol)
+                self.counted.add(symbol)
                 continue
             self.locate_one(tensor, attribute, axes[0], bool(self.op.dims[role].run))
 
@@ -167,7 +168,7 @@ class StepWriter(Writer):
         counts = self.counts(tensor)
         first = order[: order.index(axis)]
         kinds = self.kinds(tensor)
-        unknown = [a for a in first if kinds[a] == "run" and self.run_of(tensor.dims[a].tree) not in self.known]
+        unknown = [a for a in first if kinds[a] == "run" and self.run_of(tensor.dims[a].tree) not in self.counted]
         if len(unknown) > 1 or any(kinds[a] == "spatial" for a in first):
             message = (
                 f"more than one run stands before axis {axis} of '{tensor.name}', so '{attribute.name}' tells none"
@@ -177,7 +178,7 @@ class StepWriter(Writer):
         self.add("position", name=attribute.name, tensor=tensor.name, end=run)
         if unknown:
             self.add("before", name=attribute.name, count=counts[unknown[0]], fixed=fixed)
-            self.known.add(self.run_of(tensor.dims[unknown[0]].tree))
+            self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
         else:
             self.add("agrees", name=attribute.name, expected=fixed)
 
@@ -232,7 +233,7 @@ class StepWriter(Writer):
             parts.append((tensor.name, f"None if {tensor.name} is None else {extent}" if absent else extent, condition))
         self.add("joined", symbol=step.symbol, parts=parts, run=step.symbol in self.op.runs)
         if step.symbol in self.op.runs:
-            self.known.add(step.symbol)
+            self.counted.add(step.symbol)
 
     def step_extent(self, step: Extent) -> None:
         if not step.dim.run or step.dim.min:

@@ -86,6 +86,11 @@ def files_hash(files: Mapping[PurePosixPath, bytes]) -> str:
 
 def folder_hash(folder: Path, suffixes: tuple[str, ...], without: str = "") -> str:
     """Of the files of a folder, names and contents, in the order of their names; one subfolder may be left out."""
+    return files_hash(folder_files(folder, suffixes, without))
+
+
+def folder_files(folder: Path, suffixes: tuple[str, ...], without: str = "") -> dict[PurePosixPath, bytes]:
+    """The contents of a folder's files by their names within it."""
     paths = [path for path in folder.rglob("*") if path.is_file() and path.name.endswith(suffixes)]
     inside = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in paths}
-    return files_hash({name: path.read_bytes() for name, path in inside.items() if name.parts[0] != without})
+    return {name: path.read_bytes() for name, path in inside.items() if name.parts[0] != without}

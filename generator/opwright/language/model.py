@@ -156,6 +156,11 @@ class Tensor(Node):
     source: str | None = key(SLUG, "the page that says so")
     at: Mark = _mark()
 
+    @property
+    def ways(self) -> dict[str, dict[str, Located]]:
+        """The extents of its axes, per arrangement; a tensor without arrangements has one way, named ''."""
+        return {name: way.dims for name, way in self.arrangements.items()} or {"": self.dims}
+
 
 @dataclass(frozen=True)
 class Let(Node):

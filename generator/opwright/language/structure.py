@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..derive import meaning, step_keys, steps
-from ..derive.call_plan import symbol_of, tensor_ways
+from ..derive.normal_form import normal_form
 from ..derive.variants import ISAS, layout_choices, row_name
-from ..emit.kernels import C_TYPES, RESERVED_NAMES
+from ..emit.kernels import C_TYPES
+from ..emit.scopes import RESERVED_NAMES
 from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion
+from .types import symbol_of
 
 Rule = Callable[[Op], Iterator[Problem]]
 
@@ -26,13 +28,17 @@ MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayInfo", "ArrayLike", "Field",
-    "InputInfo", "Integers", "Operation", "Output", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings", "WORDS",
-    "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+    "InputInfo", "Integers", "Operation", "Output", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings",
+    "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
-# Modules and pages of the generated package beside those of its operations.
-MODULES = frozenset({"api", "arrays", "build", "dlpack", "errors", "isa", "operation", "rules", "threads"})
+# Modules and pages of the generated package beside those of its operations, without the underscore in front.
+MODULES = frozenset({
+    "api", "arrays", "build", "built", "cache", "compiler", "dask", "dlpack", "engine", "entries", "errors", "explain",
+    "index", "init", "isa", "load", "main", "onnx", "operation", "private", "rules", "scratch", "specialize", "team",
+    "threads", "torch", "units",
+})  # fmt: skip
 # `count` is a word of finish, `accumulate` one of the rows of data types.
 TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -377,7 +383,7 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
         yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': a view goes with arrangements, and they with a view")
     if tensor.parameter:
         yield Problem(tensor.at, "tensor-parameter", "only inputs that state a shape have a `parameter`")
-    ways = list(tensor_ways(tensor).values())
+    ways = list(tensor.ways.values())
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
             message = (
@@ -414,6 +420,7 @@ def _dtypes(op: Op) -> Iterator[Problem]:
     legal |= {tensor.name: ("s32",) for tensor in op.inputs if tensor.shape_of}
     legal["accumulate"] = ACCUMULATORS
     rows: list[tuple[str, Mark]] = []
+    first: dict[tuple[str, ...], str] = {}
     for row in op.dtypes:
         at = place(next(iter(row), None), op.at.key("dtypes"))
         for name, dtype in row.items():
@@ -425,8 +432,13 @@ def _dtypes(op: Op) -> Iterator[Problem]:
         missing = legal.keys() - row.keys()
         if missing:
             yield Problem(at, "dtype-missing", f"this row does not say {', '.join(sorted(missing))}")
-        else:
-            rows.append((row_name(op, row), at))
+            continue
+        name = row_name(op, row)
+        rows.append((name, at))
+        other = first.setdefault(tuple(row[tensor.name] for tensor in op.data_inputs), name)
+        if other != name:
+            message = f"no call reaches this row: the inputs of row {other} have the same types, and the first row wins"
+            yield Problem(at, "dtype-unreached", message)
     yield from _repeated(rows, "dtype-row", "row of data types")
 
 
@@ -512,7 +524,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
     (_names, _attributes, _tensors, _dtypes, _constraints, _classes),
     (_variant_count, _relations, meaning.symbols),
     (meaning.expressions,),
-    (meaning.semantics, meaning.normal_form),
+    (meaning.semantics, normal_form),
     (meaning.steps,),
     (meaning.kernels,),
 )

@@ -6,7 +6,6 @@ in float64 and rounded once. Nothing here knows an operation; validate.py says w
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..derive.bounds import formals, index_of
-from ..derive.call_plan import tensor_ways
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Inexact, Name, Number, Read, Unary
+from ..language.expr import Call, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
-from .validate import NUMPY, Array, Judgement, derived, each, judge, shape_of
+from .indices import INTEGER, apply, index, integers, operator, vectors
+from .validate import NUMPY, Array, Judgement, each, judge, shape_of
 
 __all__ = ["NUMPY", "Judgement", "compute", "judge"]
 
@@ -27,47 +25,8 @@ __all__ = ["NUMPY", "Judgement", "compute", "judge"]
 CHUNK = 1 << 17
 
 
-def _exact(a: Any, b: Any) -> Any:
-    quotient, rest = np.divmod(a, b)
-    if np.any(rest):
-        raise Inexact("a division in the semantics leaves a remainder")
-    return quotient
-
-
-_INTEGER: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": _exact, "%": lambda a, b: np.mod(a, np.abs(b)),
-    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "neg": np.negative,
-    "min": np.minimum, "max": np.maximum, "prod": np.multiply, "any": np.logical_or, "all": np.logical_and,
-    "floor": np.floor_divide, "ceil": lambda a, b: -np.floor_divide(np.negative(a), b),
-}  # fmt: skip
-_REAL: dict[str, Callable[..., Any]] = {**_INTEGER, "/": np.divide}
+_REAL: dict[str, Callable[..., Any]] = {**INTEGER, "/": np.divide}
 _REDUCE: dict[str, Any] = {"sum": np.add, "max": np.maximum}
-
-
-def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
-    if isinstance(node, Call):
-        return node.function, expr.children(node.arguments[0]) if node.function in ("floor", "ceil") else node.arguments
-    assert isinstance(node, (Unary, Binary))
-    return "neg" if isinstance(node, Unary) and node.op == "-" else node.op, expr.children(node)
-
-
-def _apply(operation: Callable[..., Any], values: Sequence[Any]) -> Any:
-    return operation(*values) if len(values) == 1 else functools.reduce(operation, values)
-
-
-def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
-    """The value of an integer or truth expression on one spatial axis, over arrays of letters."""
-    if isinstance(tree, Number):
-        return tree.value
-    if isinstance(tree, Name):
-        value = symbols[tree.id]
-        return value[axis] if isinstance(value, tuple) else value
-    op, operands = _operator(tree)
-    if op in expr.REDUCTIONS:
-        rank = next(len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple))
-        return functools.reduce(_INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)])
-    return _apply(_INTEGER[op], [integers(operand, symbols, axis) for operand in operands])
 
 
 def reals(tree: Expr, symbols: Mapping[str, Any], read: Callable[[Read], Any]) -> Any:
@@ -76,8 +35,8 @@ def reals(tree: Expr, symbols: Mapping[str, Any], read: Callable[[Read], Any]) -
         return read(tree)
     if isinstance(tree, (Number, Name)) or (isinstance(tree, Call) and tree.function == "prod"):
         return np.asarray(integers(tree, symbols), np.float64)
-    op, operands = _operator(tree)
-    return _apply(_REAL[op], [reals(operand, symbols, read) for operand in operands])
+    op, operands = operator(tree)
+    return apply(_REAL[op], [reals(operand, symbols, read) for operand in operands])
 
 
 def rounded(values: npt.NDArray[np.float64], dtype: str) -> Array:
@@ -104,7 +63,7 @@ def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, obj
 class _Run:
     def __init__(self, op: Op, inputs: Sequence[Array | None], judgement: Judgement) -> None:
         self.op, self.judgement = op, judgement
-        self.vectors, _ = derived(op)
+        self.vectors = vectors(op)
         self.rank = next((len(value) for value in judgement.values.values() if isinstance(value, tuple)), 0)
         given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
         self.shapes = {tensor.name: self.shape(tensor) for tensor in op.tensors}
@@ -128,12 +87,17 @@ class _Run:
             self.reduce(letters)
         if semantics.finish is not None:
             own = next(read for read in expr.reads(semantics.finish.tree) if read.tensor == self.op.output.name)
-            finished = [self.finish(letters, own) for letters in self.walk(formals(self.op, own))]
+            finished = [self.finish(letters, own) for letters in self.walk(self.cell_letters(own))]
             cells = np.empty_like(self.cells)
             for position, values in finished:
                 cells[position] = values
             self.cells = cells
         return rounded(self.cells, row[self.op.output.name]).reshape(self.shapes[self.op.output.name])
+
+    def cell_letters(self, own: Read) -> dict[str, Expr]:
+        """The letters by which `finish` names the cells of the output, each with its extent."""
+        extents = [extent.tree for extent in self.op.output.dims.values()]
+        return {letter.id: extent for letter, extent in zip(own.indices, extents) if isinstance(letter, Name)}
 
     def walk(self, ranges: Mapping[str, Expr]) -> Iterator[dict[str, Any]]:
         """Every combination of the letters, a chunk at a time, with the symbols of the call."""
@@ -152,13 +116,13 @@ class _Run:
         """Where in memory an element stands, and whether it exists."""
         tensor = self.op.tensor(read.tensor)
         way = self.judgement.arrangements.get(tensor.name, "")
-        dims, index = tensor_ways(tensor)[way], index_of(tensor, read, way)
+        dims, places = tensor.ways[way], index(tensor, read, way, letters)
         at = letters[""]
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[tensor.name])
         for axis in self.op.layouts[tensor.layout][self.judgement.layouts[tensor.layout]] if tensor.layout else dims:
             for number in range(self.rank) if expr.names(dims[axis].tree) & self.vectors else (0,):
-                here, extent = integers(index[axis], letters, number), next(extents)
+                here, extent = integers(*places[axis], number), next(extents)
                 inside = inside & (here >= 0) & (here < extent)
                 at = at * extent + here
         return at, inside

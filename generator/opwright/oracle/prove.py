@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..derive.bounds import index_of
-from ..derive.call_plan import tensor_ways
 from ..language import expr
 from ..language.expr import Inexact, Read
 from ..language.model import NormalForm, Op
 from ..memo import kept
-from .interpret import compute, integers
+from .indices import index, integers
+from .interpret import compute
 from .sample import arguments, legal
 from .validate import Array, Judgement, each
 
@@ -81,13 +80,16 @@ def evaluate(op: Op, form: NormalForm, inputs: Sequence[Array | None], judgement
     big, small = (_Data(op, judgement, name, given[name], groups) for name in (form.big, form.small))
     weights = given[form.weights.tree.tensor].astype(np.float64)
     place, taps = _weights(op, judgement, form.weights.tree, (groups, small.channels, big.channels))
+    if any((at < 0).any() for at in place):
+        raise IndexError("an index of the weights is below 0")
     rank = len(taps)
     steps = [values.get(form.stride, (1,) * rank), values.get(form.dilation, (1,) * rank)]
     at, exists = _joined(small.extents, big.extents, taps, *steps, values.get(form.pad, (0,) * rank))
     w = weights[place].reshape(*weights[place].shape[:3], -1)
     if form.solve == "w":
         solved = np.einsum("ngbqt,ngaq->gabt", np.where(exists, big.cells[..., at], 0), small.cells)
-        weights[place] = solved.reshape(weights[place].shape)
+        weights[...] = np.nan  # which a cell that no index reaches stays, as fast kernels leave it alone
+        weights[place] = solved.reshape(w.shape[:3] + taps)
         return weights
     if form.solve == "y":
         small.cells = np.einsum("ngbqt,gabt->ngaq", np.where(exists, big.cells[..., at], 0), w)
@@ -130,14 +132,15 @@ def _weights(
     """Where W[g, a, b, *k] stands in its tensor, one index array per axis; and the extents of k."""
     tensor = op.tensor(read.tensor)
     way = judgement.arrangements.get(tensor.name, "")
-    dims, index = tensor_ways(tensor)[way], index_of(tensor, read, way)
+    dims = tensor.ways[way]
     extents = {axis: expr.evaluate(extent.tree, judgement.values) for axis, extent in dims.items()}
     taps = next(extent for extent in extents.values() if isinstance(extent, tuple))
     group, small, big, *tap = np.indices((*channels, *taps))
     letters = {**judgement.values, "g": group, "small": small, "big": big, "k": tuple(tap)}
     order = op.layouts[tensor.layout][judgement.layouts[tensor.layout]] if tensor.layout else tuple(dims)
     copies = [(axis, number) for axis in order for number in range(len(each(extents[axis])))]
-    return tuple(integers(index[axis], letters, number) for axis, number in copies), taps
+    places = index(tensor, read, way, letters)
+    return tuple(integers(*places[axis], number) for axis, number in copies), taps
 
 
 def _joined(

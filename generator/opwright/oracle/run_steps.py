@@ -16,7 +16,8 @@ from ..derive.program import INITIAL, Array, Part, program
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op
-from .interpret import CHUNK, integers, rounded
+from .indices import integers
+from .interpret import CHUNK, rounded
 from .judge_steps import StepJudge, StepJudgement
 from .validate import NUMPY, each
 

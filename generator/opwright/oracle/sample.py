@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
+from ..language.types import symbol_kinds, symbol_of
 from .validate import NUMPY, Array, Fact, Facts, Judgement, each, judge, shape_of
 
 SEED = 20240229
@@ -121,6 +121,7 @@ class _Draw:
         kinds = symbol_kinds(op)
         self.vectors = [dim.symbol for dim in op.dims.values() if kinds[dim.symbol].vector]
         self.sizes = [dim.symbol for dim in op.dims.values() if not kinds[dim.symbol].vector]
+        self.least = {dim.symbol: max(dim.min or 0, 1) for dim in op.dims.values()}
 
     def small(self, attribute: Attribute) -> int:
         """A value near the least legal one; often the default, where there is one."""
@@ -132,16 +133,19 @@ class _Draw:
         """Values that are no vectors; sizes are multiples of every number, so that they divide by groups."""
         found = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64"}
         unit = max(1, math.prod(found.values()))
-        return found | {symbol: unit * int(self.rng.integers(1, 3)) for symbol in self.sizes}
+        least = {symbol: -(-self.least[symbol] // unit) for symbol in self.sizes}
+        return found | {symbol: unit * int(self.rng.integers(low, low + 2)) for symbol, low in least.items()}
 
     def columns(self) -> Iterator[Column]:
         """Values for one spatial axis with which a call is legal, whose axes are as few as can be and all alike."""
         axes = max(1, self.op.spatial_rank.min)
-        ones = dict.fromkeys([*self.sizes, *(symbol_of(a) for a in self.numbers if a.type == "s64")], 1)
+        ones = {symbol_of(a): max(a.min or 0, 1) for a in self.numbers if a.type == "s64"}
+        unit = math.prod(ones.values())
+        ones |= {symbol: -(-self.least[symbol] // unit) * unit for symbol in self.sizes}
         made = 0
         for _ in range(TRIES if self.vectors else 0):
             column = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64[]"}
-            column |= {symbol: int(self.rng.integers(1, 5)) for symbol in self.vectors}
+            column |= {s: int(self.rng.integers(self.least[s], self.least[s] + 4)) for s in self.vectors}
             if self.call(ones, [column] * axes) is not None:
                 made += 1
                 yield column
@@ -154,16 +158,19 @@ class _Draw:
         vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in lists}
         symbols: Facts = {**scalars, **vectors}
         values: dict[str, Any] = {}
-        for name in op.layout_attributes:
-            allowed = op.attribute(name).values or ()
-            values[name] = allowed[rng.integers(len(allowed))].value
+        for attribute in op.attributes:
+            allowed = attribute.values or ()
+            # A word that orders no axes chooses formulas: its default more often, under which most calls are legal.
+            chosen = attribute.name in op.layout_attributes or attribute.required or rng.random() < 0.3
+            if allowed and chosen:
+                values[attribute.name or ""] = allowed[rng.integers(len(allowed))].value
         values |= {a.name or "": symbols[symbol_of(a)] for a in self.numbers}
         values |= {a.name or "": float(rng.integers(1, 4)) for a in numbers(op) if a.type == "f32"}
         setting = Setting(
             sizes={size: symbols[size] for size in (*self.sizes, *self.vectors)},
             values=values,
             given=frozenset(tensor.name for tensor in op.tensors if tensor.optional and rng.random() < 0.5),
-            ways={t.name: _one(rng, list(tensor_ways(t))) for t in op.tensors},
+            ways={t.name: _one(rng, list(t.ways)) for t in op.tensors},
             row=op.dtypes[0],
         )
         if too_big(setting):

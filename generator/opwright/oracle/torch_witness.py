@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..derive.bounds import index_of
-from ..derive.call_plan import spatial, tensor_ways
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import NormalForm, Op, Tensor
+from ..language.types import spatial
+from .indices import index
 
 if TYPE_CHECKING:
     from .validate import Judgement
@@ -115,7 +115,7 @@ class _Call:
 
     def order(self, tensor: Tensor) -> _Order:
         """Where in the array each axis of a tensor lies."""
-        dims = next(iter(tensor_ways(tensor).values()))
+        dims = next(iter(tensor.ways.values()))
         vectors = spatial(dims, self.op)
         names = self.op.layouts[tensor.layout][self.judged.layouts[tensor.layout]] if tensor.layout else tuple(dims)
         expanded = [(name, number) for name in names for number in range(self.rank if name in vectors else 1)]
@@ -152,9 +152,9 @@ class _Call:
         letters: dict[str, Any] = {"g": grids[0], "small": grids[1], "big": grids[2], "k": tuple(grids[3:])}
         tensor = self.op.tensor(self.read.tensor)
         way = self.judged.arrangements.get(tensor.name, "")
-        indices = index_of(tensor, self.read, way)
-        found = [expr.evaluate(indices[axis], {**self.values, **letters}) for axis in tensor_ways(tensor)[way]]
-        return tuple(part for index in found for part in (index if isinstance(index, tuple) else (index,)))
+        places = index(tensor, self.read, way, {**self.values, **letters})
+        found = [expr.evaluate(*places[axis]) for axis in tensor.ways[way]]
+        return tuple(part for at in found for part in (at if isinstance(at, tuple) else (at,)))
 
     def pads(self) -> tuple[int, ...]:
         pads: tuple[int, ...] = self.values[self.form.pad]

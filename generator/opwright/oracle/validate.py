@@ -16,13 +16,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from ..derive.bounds import LIMIT, index_magnitudes
-from ..derive.call_plan import symbol_kinds, symbol_of, tensor_ways
 from ..language import expr
 from ..language.expr import INT64_MAX, INT64_MIN, Binary, Expr, Inexact, Name, Number
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
-from ..memo import kept
+from .indices import too_far, vectors
 
 Array = npt.NDArray[Any]
 Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
@@ -130,20 +128,11 @@ def _default(attribute: Attribute, rank: int | None) -> object:
     return float(text) if attribute.type == "f32" else int(text)
 
 
-@kept
-def derived(op: Op) -> tuple[frozenset[str], tuple[Expr, ...]]:
-    """An operation's vector symbols and the reaches of its indices."""
-    vectors = frozenset(symbol for symbol, kind in symbol_kinds(op).items() if kind.vector)
-    if op.stepped:
-        return vectors, ()
-    return vectors, tuple(tree for _, tree in index_magnitudes(op))
-
-
 class Judge:
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
         self.op = op
         self.attributes = attributes
-        self.vectors, self.reaches = derived(op)
+        self.vectors = vectors(op)
         self.broken: dict[str, None] = {}
         self.words: dict[str, str] = {}
         self.given: Facts = {}
@@ -267,7 +256,9 @@ class Judge:
         if attribute.shape_of:
             self.lists[attribute.name or ""] = entries
         else:
-            self.given[symbol_of(attribute)] = entries[:rank] if attribute.type == "s64[]" else entries[0]
+            self.given[attribute.symbol or attribute.name or ""] = (
+                entries[:rank] if attribute.type == "s64[]" else entries[0]
+            )
 
     # The shapes of the tensors.
 
@@ -297,7 +288,7 @@ class Judge:
 
     def axis_counts(self, name: str) -> tuple[int, int]:
         """How many axes of a tensor are plain, and how many stand for all spatial ones."""
-        dims = next(iter(tensor_ways(self.op.tensor(name)).values()))
+        dims = next(iter(self.op.tensor(name).ways.values()))
         vectors = sum(bool(expr.names(extent.tree) & self.vectors) for extent in dims.values())
         return len(dims) - vectors, vectors
 
@@ -310,9 +301,9 @@ class Judge:
             self.note("spatial-rank")
         elif ranks or not self.vectors:
             self.rank = ranks[0] if ranks else 0
-        for name, (plain, vectors) in counts.items():
-            expected = plain + vectors * (self.rank or 0)
-            judged = self.rank is not None or not vectors
+        for name, (plain, spatial) in counts.items():
+            expected = plain + spatial * (self.rank or 0)
+            judged = self.rank is not None or not spatial
             if judged and len(self.shapes[name]) != expected:
                 self.note(f"{givers[name]}-length" if name in givers else f"{name}-rank")
             if not judged or len(self.shapes[name]) != expected:
@@ -359,7 +350,7 @@ class Judge:
     def fit(self, name: str, facts: Facts) -> tuple[str, Facts] | None:
         """The first arrangement that agrees with the facts, and the facts with it; None where none does."""
         tensor = self.op.tensor(name)
-        for way, dims in tensor_ways(tensor).items():
+        for way, dims in tensor.ways.items():
             if self.axes(tensor, dims) is None:
                 raise UndecidedError
             learned = self.unify(dims, self.extents(tensor, dims), facts)
@@ -455,20 +446,14 @@ class Judge:
             if any(entry < (dim.min or 0) for entry in each(facts.get(dim.symbol, ()))):
                 self.note(f"{role.replace('_', '-')}-extent")
         exact = [formula for let in self.op.lets.values() for formula in self.formula(let)]
-        for ways in map(tensor_ways, self.op.tensors):
+        for ways in (tensor.ways for tensor in self.op.tensors):
             exact += [extent for dims in ways.values() if len(ways) == 1 for extent in dims.values()]
         for formula in (*exact, *self.op.semantics.ranges.values()):
             self.value(formula, facts)
 
     def check_indices(self, facts: Facts) -> None:
-        sizes = {symbol: tuple(map(abs, v)) if isinstance(v, tuple) else abs(v) for symbol, v in facts.items()}
-        for tree in self.reaches:
-            try:
-                reach = expr.evaluate(tree, sizes)
-            except (Inexact, KeyError):
-                continue
-            if any(entry > LIMIT for entry in each(reach)):
-                self.note("index-overflow")
+        if too_far(self.op, facts):
+            self.note("index-overflow")
 
     def group_class(self, facts: Facts) -> str | None:
         """The first class whose condition holds."""
@@ -486,7 +471,7 @@ def shape_of(
     op: Op, tensor: Tensor, ways: Mapping[str, str], words: Mapping[str, str], facts: Facts
 ) -> tuple[int, ...]:
     """The extents of a tensor in the order of its layout. KeyError where something is not known."""
-    arrangements = tensor_ways(tensor)
+    arrangements = tensor.ways
     dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
     order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
     return tuple(extent for axis in order for extent in each(expr.evaluate(dims[axis].tree, facts)))

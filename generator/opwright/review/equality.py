@@ -1,92 +1,349 @@
-"""Whether two formulas say the same, decided on a grid of small cases.
+"""Whether two formulas of two states of an operation say the same: proven, or not said.
 
-In: two formulas and the kinds of their symbols. Out: how the second relates to the first. That is no proof, and
-findings say so; the cases are the same at every run.
+In: the operation before and after, and formulas of either. Out: how the second relates to the first. Named values are
+read as what they stand for on their side, in each case of the words that choose them. What both sides refuse by the
+same rule is given: no call that either accepts meets a formula with other values.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
+from ..derive.poly import ONE, NotPolynomial, Poly
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Inexact, Kind, Number, Read, Unary
+from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Kind, Name, Number, Read, Unary
+from ..language.model import AllowedValue, Op
 from ..language.schema import Assignment, Located
+from ..language.source import SpecInvalid
+from ..language.types import formulas, symbol_kinds, symbol_of
+from .algebra import Algebra, Conditions, Pieces, Reader, Site, Unproven
+from .carry import placed_letters
+from .reals import Form, Reals
 
-CASES = 400
-MOST = 6
-AXES = 2
-PRIME = 2_147_483_647
-
-
-def grid(names: frozenset[str], kinds: Mapping[str, Kind], least: Mapping[str, int]) -> Iterator[dict[str, expr.Value]]:
-    """Small values for some symbols; those with a value per axis get two."""
-    chance = random.Random(0)
-    for case in range(CASES):
-        top = 1 if case < CASES // 8 else MOST
-
-        def one(name: str, top: int = top) -> int:
-            low = least.get(name, 0)
-            return chance.randint(low, max(low, top))
-
-        yield {
-            name: tuple(one(name) for _ in range(AXES)) if name in kinds and kinds[name].vector else one(name)
-            for name in sorted(names)
-        }
+MOST_WORLDS = 64
+MOST_CASES = 8  # in which what is given may hold
 
 
-def _value(tree: Expr, symbols: Mapping[str, expr.Value]) -> Any:
-    """A value, or the word `inexact`. An element of a tensor counts as a number made of its indices."""
+class Equality:
+    """Two states of an operation side by side; names mean the same in both."""
+
+    def __init__(self, old: Op, new: Op) -> None:
+        self.old, self.new = old, new
+        self.kinds = {**_kinds(old), **_kinds(new)}
+        self._kept: dict[Hashable, bool] = {}
+
+    @cached_property
+    def worlds(self) -> list[_World]:
+        """Both sides for each combination of the words that choose named values."""
+        choices: dict[str, dict[str, None]] = {}
+        for let in (*self.old.lets.values(), *self.new.lets.values()):
+            if let.by:
+                gone = {v.value for v in _values(self.old, let.by)} ^ {v.value for v in _values(self.new, let.by)}
+                choices.setdefault(let.by, {}).update(dict.fromkeys(word for word in let.cases if word not in gone))
+        combined = itertools.islice(itertools.product(*choices.values()), MOST_WORLDS + 1)
+        return [_World(self, dict(zip(choices, words, strict=True))) for words in combined]
+
+    def same_formula(self, was: Any, now: Any) -> bool:
+        """Whether two formulas or assignments have the same value wherever a call meets them."""
+        if type(was) is not type(now) or not isinstance(was, (Located, Assignment)):
+            return False
+        return self._proven((was, now), lambda world: world.same(was, now))
+
+    def order(self, was: Expr, now: Expr) -> str:
+        """How a condition became: rewritten, tightened, loosened, or changed where none of these is proven."""
+        loosened = self._proven((was, now, "follows"), lambda world: world.follows(was, now))
+        tightened = self._proven((now, was, "preceds"), lambda world: world.follows(now, was, back=True))
+        words = {(True, True): "rewritten", (True, False): "loosened", (False, True): "tightened"}
+        return words.get((loosened, tightened), "changed")
+
+    def same_value(self, symbol: str) -> bool:
+        """Whether a named value is the same, or nothing that a call shows is made of it in another way."""
+        return self._proven(symbol, lambda world: world.same_name(symbol)) or self._proven(
+            (symbol, "unseen"), lambda world: world.unseen(symbol)
+        )
+
+    def same_semantics(self) -> bool:
+        """Whether the two compute the same, in the same order and by the same letters."""
+        return self._proven("semantics", lambda world: world.same_semantics())
+
+    def total(self, symbol: str) -> bool:
+        """Whether a new named value can be computed in every call that was accepted."""
+        return self._proven((symbol, "total"), lambda world: world.total(symbol))
+
+    def _proven(self, key: Hashable, holds: Callable[[_World], bool]) -> bool:
+        if key not in self._kept:
+            try:
+                self._kept[key] = len(self.worlds) <= MOST_WORLDS and all(map(holds, self.worlds))
+            except (Unproven, NotPolynomial, RecursionError):
+                self._kept[key] = False
+        return self._kept[key]
+
+
+class _World:
+    """Both sides where the words that choose named values are known."""
+
+    def __init__(self, sides: Equality, words: Mapping[str, str]) -> None:
+        old, new = sides.old, sides.new
+        self.old, self.new, self.kinds = old, new, sides.kinds
+        self.algebra = Algebra(sides.kinds, *_bounds(old, new))
+        self.was, self.now = (Reader(self.algebra, _definitions(op, words)) for op in (old, new))
+        self.elements: list[tuple[str, list[Pieces]]] = []
+
+    # What is given.
+
+    @cached_property
+    def given(self) -> list[Conditions]:
+        """The cases of what both sides demand alike; each is a world that a call may be in."""
+        found: list[Conditions] = [()]
+        theirs = {c.id: c.expr for c in self.new.constraints}
+        for constraint in self.old.constraints:
+            formula = theirs.get(constraint.id)
+            if constraint.expr is None or formula is None:
+                continue
+            try:
+                cases, _ = self.was.recorded(self.was.holds, constraint.expr.tree)
+                others, _ = self.now.recorded(self.now.holds, formula.tree)
+            except (Unproven, NotPolynomial):
+                continue
+            if cases == others and len(found) * len(cases) <= MOST_CASES:
+                found = [(*some, *more) for some, more in itertools.product(found, cases)]
+        return found
+
+    @cached_property
+    def ranges(self) -> list[Conditions]:
+        """What is given of a formula of the semantics: the letters run over their ranges."""
+        limits: list[Poly] = []
+        for letter, extent in self.old.semantics.ranges.items():
+            limits.append(Poly.symbol(letter))
+            other = self.new.semantics.ranges.get(letter)
+            try:
+                ours, theirs = self.was.pieces(extent.tree), self.now.pieces(other.tree) if other else []
+            except (Unproven, NotPolynomial):
+                continue
+            if len(ours) == 1 and ours == theirs:
+                limits.append(ours[0][1] - Poly.symbol(letter) - ONE)
+        return [(*case, *limits) for case in self.given]
+
+    def impossible(self, conditions: Conditions, letters: bool = False) -> bool:
+        """Whether no call, of those that can be accepted, fulfils some conditions."""
+        return self.algebra.impossible(conditions) or all(
+            self.algebra.impossible(conditions, case) for case in (self.ranges if letters else self.given)
+        )
+
+    # What is compared.
+
+    def same(self, was: Located | Assignment, now: Located | Assignment) -> bool:
+        if isinstance(was, Assignment) and isinstance(now, Assignment):
+            targets = self._same_form(was.target, now.target)
+            return was.op == now.op and targets and self._same_form(was.value, now.value)
+        assert isinstance(was, Located)
+        assert isinstance(now, Located)
+        if _real(was.tree) or _real(now.tree):
+            return self._same_form(placed_letters(self.old, was), placed_letters(self.new, now))
+        if self._vector(was.tree) != self._vector(now.tree):
+            return False
+        if _logical(was.tree) or _logical(now.tree):
+            return self.follows(was.tree, now.tree) and self.follows(now.tree, was.tree, back=True)
+        ours, some = self.was.recorded(self.was.pieces, was.tree)
+        theirs, more = self.now.recorded(self.now.pieces, now.tree)
+        return self.equal(ours, theirs) and self.settled(some, more) and self.settled(more, some)
+
+    def equal(self, ours: Pieces, theirs: Pieces, letters: bool = False) -> bool:
+        """Whether two numbers are one in every case."""
+        for (some, a), (more, b) in itertools.product(ours, theirs):
+            apart = a - b
+            if apart.terms and not all(self.impossible((*some, *more, d - ONE), letters) for d in (apart, -apart)):
+                return False
+        return True
+
+    def follows(self, was: Expr, now: Expr, back: bool = False) -> bool:
+        """Whether the second condition holds wherever the first does, and can be told wherever that can."""
+        first, second = (self.now, self.was) if back else (self.was, self.now)
+        if self._vector(was) != self._vector(now):
+            return False
+        ours, some = first.recorded(first.holds, was)
+        theirs, more = second.recorded(second.holds, now, False)
+        pairs = itertools.product(ours, theirs)
+        return all(self.impossible((*one, *other)) for one, other in pairs) and self.settled(more, some)
+
+    def settled(self, sites: set[Site], known: set[Site]) -> bool:
+        """Whether what a formula needs to have a value is given, where it is known that another one has a value."""
+        algebra, exact = self.algebra, self.algebra.exact
+        algebra.exact = frozenset(algebra.known[rest, bottom] for kind, rest, bottom in known if kind == "exact")
+        try:
+            for kind, top, bottom in sites - known:
+                if kind.startswith("nonzero"):
+                    done = self.impossible((top, -top))
+                else:
+                    left = top - bottom * algebra.atom((top, bottom))
+                    done = self.impossible((left - ONE,))
+                if not done:
+                    return False
+        finally:
+            algebra.exact = exact
+        return True
+
+    def same_name(self, symbol: str) -> bool:
+        """Whether a named value that both sides have is the same."""
+        if not (symbol in self.was.definitions and symbol in self.now.definitions):
+            return symbol not in self.was.definitions and symbol not in self.now.definitions
+        ours, some = self.was.recorded(self.was.pieces, Name(symbol))
+        theirs, more = self.now.recorded(self.now.pieces, Name(symbol))
+        return self.equal(ours, theirs) and self.settled(some, more) and self.settled(more, some)
+
+    def total(self, symbol: str) -> bool:
+        """Whether a value of the new side can be computed wherever those of the old one can."""
+        known = set[Site]()
+        for name in self.was.definitions:
+            known |= self.was.recorded(self.was.pieces, Name(name))[1]
+        if symbol not in self.now.definitions:
+            return True
+        return self.settled(self.now.recorded(self.now.pieces, Name(symbol))[1], known)
+
+    def unseen(self, symbol: str) -> bool:
+        """Whether all that is made of a named value is the same on both sides, each part of it being there on both."""
+        olds, news = dict(_shown(self.old)), dict(_shown(self.new))
+        for path in olds.keys() | news.keys():
+            was, now = olds.get(path), news.get(path)
+            made = [op for op, f in ((self.old, was), (self.new, now)) if f and symbol in _reached(op, f)]
+            if made and not (was and now and self.same(was, now)):
+                return False
+        return self.total(symbol)
+
+    def same_semantics(self) -> bool:
+        was, now = (dict(_computed(op)) for op in (self.old, self.new))
+        return list(was) == list(now) and all(self.same(was[path], now[path]) for path in was)
+
+    # Formulas over elements of tensors.
+
+    def _vector(self, tree: Expr) -> bool:
+        return any(name in self.kinds and self.kinds[name].vector for name in expr.loose_names(tree))
+
+    def _same_form(self, was: Expr, now: Expr) -> bool:
+        ours, some = self.was.recorded(self._form, self.was, was)
+        theirs, more = self.now.recorded(self._form, self.now, now)
+        return bool(ours == theirs) and self.settled(some, more) and self.settled(more, some)
+
+    def _form(self, reader: Reader, tree: Expr) -> Form:
+        return Reals(lambda read: self._element(reader, read), lambda whole: self._whole(reader, whole)).form(tree)
+
+    def _whole(self, reader: Reader, tree: Expr) -> Hashable:
+        if isinstance(tree, Name) and self.kinds.get(tree.id, Kind("int")).base != "int":
+            return tree.id
+        return tuple(reader.pieces(tree))
+
+    def _element(self, reader: Reader, read: Read) -> Hashable:
+        """A number for an element of a tensor, the same where the indices are proven to be."""
+        indices = [reader.pieces(index) for index in read.indices]
+        for number, (tensor, others) in enumerate(self.elements):
+            alike = tensor == read.tensor and len(indices) == len(others)
+            if alike and all(self.equal(a, b, letters=True) for a, b in zip(indices, others, strict=True)):
+                return number
+        self.elements.append((read.tensor, indices))
+        return len(self.elements) - 1
+
+
+def _kinds(op: Op) -> Mapping[str, Kind]:
     try:
-        return expr.evaluate(_grounded(tree, symbols), symbols)
-    except (Inexact, AssertionError, TypeError):
-        return "inexact"
+        return symbol_kinds(op)
+    except (SpecInvalid, KeyError):
+        return {}
 
 
-def _grounded(tree: Expr, symbols: Mapping[str, expr.Value]) -> Expr:
-    if isinstance(tree, Read):
-        where = tuple(_value(index, symbols) for index in tree.indices)
-        return Number(random.Random(repr((tree.tensor, where))).randrange(1, PRIME))
-    if isinstance(tree, Unary):
-        return Unary(tree.op, _grounded(tree.operand, symbols))
-    if isinstance(tree, Binary):
-        return Binary(tree.op, _grounded(tree.left, symbols), _grounded(tree.right, symbols))
+def _bounds(old: Op, new: Op) -> tuple[dict[str, int], dict[str, int]]:
+    """The least and greatest values of the symbols of which neither side accepts others."""
+    lower, upper = dict[str, int](), dict[str, int]()
+    sides = []
+    for op in (old, new):
+        least: dict[str, int | None] = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
+        most: dict[str, int | None] = {}
+        for attribute in op.attributes:
+            if attribute.type in ("s64", "s64[]") and not attribute.shape_of:
+                least[symbol_of(attribute)], most[symbol_of(attribute)] = attribute.min, attribute.max
+        sides.append((least, most))
+    (less, more), (least, most) = sides
+    for symbol in less.keys() | least.keys():
+        low, other = less.get(symbol, least.get(symbol)), least.get(symbol, less.get(symbol))
+        if low is not None and other is not None:
+            lower[symbol] = min(low, other)
+        high, other = more.get(symbol), most.get(symbol)
+        if high is not None and other is not None:
+            upper[symbol] = max(high, other)
+    return lower, upper
+
+
+def _definitions(op: Op, words: Mapping[str, str]) -> dict[str, Expr]:
+    """What each named value stands for; a name of no letter where a word has no case."""
+    missing = Binary("/", Number(1), Number(0))
+    found = {}
+    for symbol, let in op.lets.items():
+        formula = let.value if let.value is not None else let.cases.get(words.get(let.by or "", ""))
+        if formula is not None:
+            found[symbol] = formula.tree
+        elif let.by in words:
+            found[symbol] = missing
+    return found
+
+
+def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
+    """The names that a formula is made of, and those that these are made of."""
+    trees = [formula.tree] if isinstance(formula, Located) else [formula.target, formula.value]
+    found, waiting = set[str](), [*frozenset().union(*map(expr.names, trees))]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            if name in op.lets:
+                waiting += [n for f in formulas(op.lets[name]) for n in expr.names(f.tree)]
+    return frozenset(found)
+
+
+def _shown(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
+    """All formulas that decide what a call does; named values count where one of these is made of them."""
+    for tensor in (*op.inputs, *op.outputs):
+        for way, dims in tensor.ways.items():
+            for axis, extent in dims.items():
+                yield (tensor.name, way, axis), extent
+        for way, arrangement in tensor.arrangements.items():
+            for axis, index in arrangement.index.items():
+                yield (tensor.name, way, axis, "index"), index
+    for dim in op.dims.values():
+        if dim.symbol in op.lets:
+            yield dim.symbol, Located(Name(dim.symbol), dim.symbol, dim.at)
+    for constraint in op.constraints:
+        if constraint.expr:
+            yield constraint.id, constraint.expr
+    yield from _computed(op)
+
+
+def _computed(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
+    """The formulas of the semantics."""
+    for letter, extent in op.semantics.ranges.items():
+        yield ("range", letter), extent
+    for number, guard in enumerate(op.semantics.where):
+        yield ("where", number), guard
+    yield "reduce", op.semantics.assignment
+    if op.semantics.finish:
+        yield "finish", op.semantics.finish
+
+
+def _values(op: Op, name: str) -> tuple[AllowedValue, ...]:
+    return next((a.values or () for a in op.attributes if a.name == name), ())
+
+
+def _real(tree: Expr) -> bool:
+    return any(
+        isinstance(node, Read) or (isinstance(node, Number) and isinstance(node.value, float))
+        for node in expr.walk(tree)
+    )
+
+
+def _logical(tree: Expr) -> bool:
     if isinstance(tree, Call):
-        return Call(tree.function, tuple(_grounded(argument, symbols) for argument in tree.arguments))
-    return tree
-
-
-def _names(tree: Expr) -> frozenset[str]:
-    found = expr.names(tree)
-    return found.union(*(expr.names(index) for read in expr.reads(tree) for index in read.indices))
-
-
-def equal(was: Expr, now: Expr, kinds: Mapping[str, Kind], least: Mapping[str, int]) -> bool:
-    """Whether two expressions have the same value in every case."""
-    cases = grid(_names(was) | _names(now), kinds, least)
-    return all(_value(was, case) == _value(now, case) for case in cases)
-
-
-def same_formula(was: Any, now: Any, kinds: Mapping[str, Kind], least: Mapping[str, int]) -> bool:
-    """The same for whole formulas and assignments."""
-    if isinstance(was, Located) and isinstance(now, Located):
-        return equal(was.tree, now.tree, kinds, least)
-    if isinstance(was, Assignment) and isinstance(now, Assignment):
-        targets = equal(was.target, now.target, kinds, least)
-        return was.op == now.op and targets and equal(was.value, now.value, kinds, least)
-    return False
-
-
-def order(was: Expr, now: Expr, kinds: Mapping[str, Kind], least: Mapping[str, int]) -> str:
-    """How a condition became: rewritten, tightened, loosened, or changed where the two cannot be ordered."""
-
-    def holds(tree: Expr, case: Mapping[str, expr.Value]) -> bool:
-        value = _value(tree, case)
-        return value != "inexact" and (all(value) if isinstance(value, tuple) else bool(value))
-
-    pairs = {(holds(was, case), holds(now, case)) for case in grid(_names(was) | _names(now), kinds, least)}
-    lost, won = (True, False) in pairs, (False, True) in pairs
-    return {(False, False): "rewritten", (True, False): "tightened", (False, True): "loosened"}.get(
-        (lost, won), "changed"
+        return tree.function in ("any", "all")
+    return (isinstance(tree, Unary) and tree.op == "not") or (
+        isinstance(tree, Binary) and tree.op in (*COMPARISONS, *LOGIC)
     )

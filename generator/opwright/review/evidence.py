@@ -11,6 +11,7 @@ from typing import Any
 from ..calls.call_text import CallText, TensorText
 
 SAME = "the values are the same"
+ERROR = "AN ERROR OF OPWRIGHT"  # a package and its spec disagree
 
 _MAYBE = {"type": ["string", "null"]}
 _WORDS = {"type": "array", "items": {"type": "string"}}
@@ -91,6 +92,11 @@ class Witness:
     def same(self) -> bool:
         """Whether the sides do the same, as far as can be told."""
         return self.base == self.head and self.differs in ("", SAME)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a package did otherwise than its spec says."""
+        return any(note.startswith(ERROR) for note in self.notes)
 
     def as_json(self) -> dict[str, Any]:
         """As WITNESS_SCHEMA says."""

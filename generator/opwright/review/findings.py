@@ -15,17 +15,16 @@ from typing import Any
 
 import yaml
 
-from ..language.hashing import semantic_hash
 from ..language.model import Library
 from ..language.source import Mark
 from ..project import Project
-from . import compare, impact, lint
-from .compare import Edit
+from . import compare, impact, lint, records
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, Rule
 from .sides import Side
-from .waivers import Waivers, expired, read_lock, read_waivers
+from .waivers import Waivers, expired
+from .walk import Edit
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,10 @@ class Review:
 
     @property
     def exit_code(self) -> int:
-        """What the command returns: 5 where a prediction does not hold, 1 at findings from the threshold on, or 0."""
+        """What the command returns: 6 where a package and its spec disagree on a call, 5 where a prediction does not
+        hold, 1 at findings from the threshold on, or 0."""
+        if any(finding.witness and finding.witness.wrong for finding in self.findings):
+            return 6
         return 5 if self.impact.unpredicted else int(bool(self.failing(self.threshold)))
 
     def failing(self, threshold: str) -> list[Finding]:
@@ -87,11 +89,12 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     after = before if base.texts == head.texts else head.library()
     base.prove(before, after)
     head.prove(after, before)
-    waivers = read_waivers(head.records.get("waivers.yaml"), "spec/waivers.yaml", today)
+    old, new = (records.waivers_of(side, today) for side in (base, head))
+    waivers = replace(new, severity=old.severity)  # a branch does not excuse itself
     edits = _under_review(compare.edits(before, after), base.only or head.only)
-    edits += _kept_revisions(before, after, read_lock(head.records.get("LOCK.yaml"), "spec/LOCK.yaml"))
     edits += _files(base, head, before, after, edits)
-    edits += _tools(base, head)
+    edits += records.revisions(before, after, records.lock_of(base), records.lock_of(head))
+    edits += [*records.waived(old, new), *records.tools(base, head)]
     effect = impact.impact(project, before, after, edits)
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
@@ -106,33 +109,6 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
 def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:
     """The edits of one file, where a single file is looked at."""
     return [e for e in edits if not only or any(m and PurePosixPath(m.file).name == only for m in (e.old, e.new))]
-
-
-def _kept_revisions(before: Library, after: Library, lock: dict[str, str]) -> list[Edit]:
-    """Operations that mean something else under a revision that was given out."""
-    known = lock | {f"{op.op}@{op.revision}": semantic_hash(op) for op in before.ops}
-    places = {op.op: op.at.key("revision") for op in before.ops}
-    kept = []
-    for op in after.ops:
-        release, found = f"{op.op}@{op.revision}", semantic_hash(op)
-        if known.get(release, found) != found:
-            was, now = f"{release} is {known[release][:16]}", f"{release} is {found[:16]}"
-            at = op.at.key("revision")
-            kept.append(Edit("op-revision-kept", op.op, "revision", was, now, places.get(op.op), at, lambda made: made))
-        elif lock and release not in known:
-            at = op.at.key("revision")
-            kept.append(Edit("op-revision-unlocked", op.op, "revision", release, "", None, at, lambda made: made))
-    return kept
-
-
-def _tools(base: Side, head: Side) -> list[Edit]:
-    """Templates and generator, where both sides are states of a repository that keeps them."""
-    rules = {"templates": "template-files-changed", "generator": "generator-code-changed"}
-    return [
-        Edit(rules[name], "", name, was[:16], head.tools[name][:16], None, None, lambda made: made)
-        for name, was in base.tools.items()
-        if head.tools.get(name, was) != was
-    ]
 
 
 def _declared(effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
@@ -198,7 +174,7 @@ def _subject(edit: Edit) -> str:
 
 def _places(edit: Edit) -> tuple[Mark | None, ...]:
     """What tells an edit from another one of the same words: its place, on the sides that say something."""
-    if edit.rule == "op-renamed":
+    if edit.rule in ("op-renamed", "op-revision-kept"):
         return ()
     sides = ((edit.was, edit.old), (edit.now, edit.new))
     return tuple(mark for text, mark in sides if text != "nothing")

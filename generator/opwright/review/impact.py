@@ -34,9 +34,9 @@ from ..language.model import Library, Op, Page
 from ..project import Project
 from ..trace.footprint import Taken, Watching, footprint, taken, watching
 from ..trace.recording import fields, record
-from .compare import Edit
 from .rules import KERNELS, RULES
 from .tree import exact
+from .walk import Edit
 
 UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)

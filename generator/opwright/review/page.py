@@ -19,7 +19,8 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..language.source import Mark, inert
-from . import values
+from . import values, words
+from .advice import advice
 from .findings import Finding, Review
 from .hunks import hunks
 from .impact import Moved
@@ -30,6 +31,7 @@ EXITS = {
     0: "Exit code 0: nothing reaches the threshold.",
     1: "Exit code 1: findings reach the threshold.",
     5: "Exit code 5: the rendered files changed otherwise than predicted.",
+    6: "Exit code 6: kernels and spec disagree on a witness: an error of opwright.",
 }
 _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -55,6 +57,7 @@ class Card:
     sides: tuple[Side, ...]
     kernels: tuple[tuple[str, tuple[str, ...]], ...]  # what happens to them, their names
     values: str  # whether those that change compute the same
+    action: str
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,8 @@ def _card(number: int, finding: Finding, review: Review) -> Card:
     moved = finding.moved
     lists = (("change", moved.kernels), ("added", moved.added), ("removed", moved.removed))
     kernels = tuple((word, tuple(sorted(names))) for word, names in lists if names)
-    severity = WAIVED if finding.waived else finding.severity
-    return Card(f"finding-{number}", severity, finding, sides, kernels, values.summary(review, finding))
+    said = values.summary(review, finding)
+    return Card(f"finding-{number}", words.severity(finding), finding, sides, kernels, said, advice(finding))
 
 
 def _tally(severities: Iterable[str]) -> tuple[tuple[str, int], ...]:
@@ -142,8 +145,8 @@ def _printed(value: Any) -> Any:
     return value if isinstance(value, Markup) else inert(str(value))
 
 
-def as_html(review: Review, with_code: bool = False) -> str:
-    """The page."""
+def rendered(template: str, **parameters: Any) -> str:
+    """A page of a template of this folder; every text in it is escaped and printable."""
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -152,11 +155,17 @@ def as_html(review: Review, with_code: bool = False) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    severities = [WAIVED if finding.waived else finding.severity for finding in review.findings]
-    counts = Counter(severities)
-    text = env.get_template("page.html.j2").render(
+    text = env.get_template(template).render(version=__version__, **parameters)
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def as_html(review: Review, with_code: bool = False) -> str:
+    """The page."""
+    counts = Counter(words.severity(finding) for finding in review.findings)
+    return rendered(
+        "page.html.j2",
         review=review,
-        version=__version__,
+        lead=words.lead(review),
         verdict=_verdict(review),
         exit=EXITS[review.exit_code],
         counts=[(word, counts[word]) for word in (*SEVERITIES, WAIVED)],
@@ -164,4 +173,3 @@ def as_html(review: Review, with_code: bool = False) -> str:
         effects=_effects(review.impact.foreseen, review.impact.observed),
         hunks=hunks(review.impact) if with_code else [],
     )
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

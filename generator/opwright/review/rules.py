@@ -66,7 +66,7 @@ op-removed | both | breaking | variants | | op-added | Calls of it fail.
 op-added | both | compatible | variants | | op-removed | No call of today is touched.
 op-renamed | both | breaking | variants | | = | Calls by the old name fail, and so do links to its C symbols.
 op-revision-raised | none | none | none | provenance | op-revision-lowered | It announces a changed meaning.
-op-revision-lowered | none | none | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
+op-revision-lowered | none | breaking | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
 op-revision-kept | both | breaking | none | provenance | ! a raised revision is op-revision-raised | What reaches kernels changed under a revision that was given out.
 op-deprecation-added | both | compatible | none | docs | op-deprecation-removed | Calls go on, and warn that the operation will go.
 op-deprecation-removed | both | compatible | none | docs | op-deprecation-added | Calls warn no more.
@@ -130,7 +130,7 @@ input-need-optional | in | compatible | code | | input-need-required | Calls may
 input-need-required | in | breaking | code | | input-need-optional | Calls that left it out are refused.
 input-layout-changed | in | breaking | variants | | = | Another attribute orders its axes, or none.
 input-axes-changed | in | breaking | numerics | | = | Other shapes fit.
-input-axes-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+input-axes-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 input-axes-added | in | breaking | numerics | | input-axes-removed | Calls with the old number of axes are refused.
 input-axes-removed | in | breaking | numerics | | input-axes-added | Calls with the old number of axes are refused.
 input-axes-renamed | none | none | code | docs | = | The name of an axis, which layouts and messages use.
@@ -142,12 +142,12 @@ input-arrangement-removed | in | breaking | numerics | | input-arrangement-added
 input-arrangement-renamed | none | none | code | docs | = | Only `explain` and C see the name.
 input-arrangement-reordered | in | dangerous | numerics | | = | Where both fit, the first one holds.
 input-index-changed | in | breaking | numerics | | = | Elements stand elsewhere in memory.
-input-index-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+input-index-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 input-shape-changed | in | breaking | numerics | | = | The input states another output's shape, or none.
 output-tensor-renamed | none | none | code | docs | = | Callers see the name in messages only.
 output-layout-changed | out | breaking | variants | | = | Another attribute orders the axes of what is returned, or none.
 output-axes-changed | out | breaking | numerics | | = | Another shape is returned.
-output-axes-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+output-axes-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 output-axes-added | out | breaking | numerics | | output-axes-removed | What is returned has more axes.
 output-axes-removed | out | breaking | numerics | | output-axes-added | What is returned has fewer axes.
 output-axes-renamed | none | none | code | docs | = | The name of an axis, which layouts and messages use.
@@ -159,7 +159,7 @@ output-arrangement-removed | out | breaking | numerics | | output-arrangement-ad
 output-arrangement-renamed | none | none | code | docs | = | Only `explain` and C see the name.
 output-arrangement-reordered | out | dangerous | numerics | | = | Where both fit, the first one holds.
 output-index-changed | out | breaking | numerics | | = | Elements stand elsewhere in memory.
-output-index-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+output-index-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 dtypes-row-added | in | compatible | variants | | dtypes-row-removed | One more combination of types is accepted.
 dtypes-row-removed | in | breaking | variants | | dtypes-row-added | Calls with those types are refused, and their kernels go.
 dtypes-row-reordered | none | none | code | | = | The order of rows decides the order of kernels; no call fits two rows.
@@ -172,56 +172,56 @@ value-name-renamed | none | none | code | docs | = | The letter of a value in fo
 value-order-changed | none | none | none | format | = | Values are known by name.
 value-section-moved | none | none | none | format | = | The value stands under another of let, padding and shape.
 value-formula-changed | both | breaking | numerics | | = | Everything that is computed from it changes.
-value-formula-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+value-formula-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 value-neutral-changed | out | dangerous | numerics | | = | Calls with fewer spatial axes may compute something else.
 padding-name-added | none | none | code | | padding-name-removed | A named value, which means nothing until a formula uses it.
 padding-name-removed | none | none | code | | padding-name-added | A named value that no formula uses any more.
 padding-rule-changed | both | breaking | numerics | | = | A call with automatic padding returns shifted values or another shape.
-padding-rule-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+padding-rule-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 padding-neutral-changed | out | dangerous | numerics | | = | Calls with fewer spatial axes may compute something else.
 shape-name-added | none | none | code | | shape-name-removed | An extent that is computed, which means nothing until a tensor has it.
 shape-name-removed | none | none | code | | shape-name-added | An extent that no tensor has any more.
 shape-formula-changed | out | breaking | numerics | | = | The same call returns another shape.
-shape-formula-rewritten | none | none | code | | = | The formula is written otherwise and has the same value on a grid of small cases.
+shape-formula-rewritten | none | none | code | | = | The formula is written otherwise, and is proven to say the same in every call.
 shape-neutral-changed | out | dangerous | numerics | | = | Calls with fewer spatial axes may compute something else.
 constraint-rule-added | in | breaking | numerics | | constraint-rule-removed | Calls that break it are refused.
 constraint-rule-removed | in | compatible | numerics | | constraint-rule-added | Calls that broke it are accepted.
 constraint-rule-renamed | in | dangerous | none | | = | Programs that look at the rule of an error see another name.
 constraint-order-changed | none | none | code | | = | A call that breaks two rules is refused by the other one.
-constraint-condition-tightened | in | breaking | numerics | | constraint-condition-loosened | On a grid of small cases it refuses more and accepts nothing new.
-constraint-condition-loosened | in | compatible | numerics | | constraint-condition-tightened | On a grid of small cases it accepts more and refuses nothing new.
-constraint-condition-changed | in | breaking | numerics | | = | On a grid of small cases it refuses some and accepts others: the two cannot be ordered.
-constraint-condition-rewritten | none | none | code | | = | The condition is written otherwise and has the same value on a grid of small cases.
+constraint-condition-tightened | in | breaking | numerics | | constraint-condition-loosened | It is proven to accept nothing new, and some calls may be refused.
+constraint-condition-loosened | in | compatible | numerics | | constraint-condition-tightened | It is proven to refuse nothing new.
+constraint-condition-changed | in | breaking | numerics | | = | It is not proven to accept all that it accepted: some calls may be refused.
+constraint-condition-rewritten | none | none | code | | = | The condition is written otherwise, and is proven to say the same in every call.
 constraint-message-changed | none | none | none | docs | = | The sentence of an error changes, not what is refused.
 constraint-argument-changed | none | none | none | docs | = | An error blames another argument.
 constraint-nearest-added | none | none | none | docs | constraint-nearest-removed | An error proposes a value.
 constraint-nearest-removed | none | none | none | docs | constraint-nearest-added | An error proposes no value any more.
 constraint-nearest-changed | none | none | none | docs | = | An error proposes another value.
-constraint-nearest-rewritten | none | none | none | format | = | The proposal is written otherwise and has the same value on a grid of small cases.
+constraint-nearest-rewritten | none | none | none | format | = | The proposal is written otherwise, and is proven to say the same in every call.
 class-kernels-added | none | compatible | variants | | class-kernels-removed | More kernels, each for fewer calls.
 class-kernels-removed | none | none | variants | | class-kernels-added | Kernels go; other ones serve their calls.
 class-kernels-renamed | none | dangerous | variants | | = | C symbols change their names.
 class-order-changed | none | none | code | | = | The first class that fits takes a call.
 class-condition-changed | none | none | code | | = | Other kernels serve some calls.
-class-condition-rewritten | none | none | code | | = | The condition is written otherwise and has the same value on a grid of small cases.
+class-condition-rewritten | none | none | code | | = | The condition is written otherwise, and is proven to say the same in every call.
 class-sizes-changed | none | none | numerics | | = | Kernels of the class know other things about their sizes.
 semantics-range-added | out | breaking | numerics | | semantics-range-removed | The sum runs over more.
 semantics-range-removed | out | breaking | numerics | | semantics-range-added | The sum runs over less.
 semantics-range-renamed | none | none | code | docs | = | A letter of the formula, which no caller sees.
 semantics-range-changed | out | breaking | numerics | | = | The sum runs over other cells.
-semantics-range-rewritten | none | none | code | | = | The extent is written otherwise and has the same value on a grid of small cases.
+semantics-range-rewritten | none | none | code | | = | The extent is written otherwise, and is proven to say the same in every call.
 semantics-order-changed | out | none | numerics | | = | Sums are taken in another order and round differently.
 semantics-edge-changed | out | breaking | numerics | | = | A cell that no term reaches holds another value.
 semantics-guard-added | out | breaking | numerics | | semantics-guard-removed | Fewer terms take part.
 semantics-guard-removed | out | breaking | numerics | | semantics-guard-added | More terms take part.
 semantics-guard-changed | out | breaking | numerics | | = | Other terms take part.
-semantics-guard-rewritten | none | none | code | | = | The guard is written otherwise and has the same value on a grid of small cases.
+semantics-guard-rewritten | none | none | code | | = | The guard is written otherwise, and is proven to say the same in every call.
 semantics-sum-changed | out | breaking | numerics | | = | Something else is computed.
-semantics-sum-rewritten | out | none | numerics | | = | The assignment is written otherwise and has the same value on a grid of small cases; it may round differently.
+semantics-sum-rewritten | out | none | numerics | | = | The assignment is written otherwise, and is proven to say the same in every call; it may round differently.
 semantics-finish-added | out | breaking | numerics | | semantics-finish-removed | Something else is stored.
 semantics-finish-removed | out | breaking | numerics | | semantics-finish-added | Something else is stored.
 semantics-finish-changed | out | breaking | numerics | | = | Something else is stored.
-semantics-finish-rewritten | out | none | numerics | | = | It is written otherwise and has the same value on a grid of small cases; it may round differently.
+semantics-finish-rewritten | out | none | numerics | | = | It is written otherwise, and is proven to say the same in every call; it may round differently.
 form-kernels-added | none | none | variants | | form-kernels-removed | Fast kernels serve the operation, proven against its semantics.
 form-kernels-removed | none | none | variants | | form-kernels-added | Reference kernels serve the operation.
 form-kernels-changed | none | none | numerics | | = | Fast kernels are made from another reading of the same semantics.
@@ -252,6 +252,13 @@ lint-page-uncited | none | none | none | provenance | ! what a spec as a whole l
 lint-relation-unanswered | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | Of two operations that are tied, only one says so, and tests look at it from one side.
 lint-relation-uneven | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | A call of one operation has no counterpart in the other.
 symbol-declaration-changed | none | dangerous | code | | = | C that was compiled with the old header passes something else under the same name.
+lock-entry-added | none | none | none | provenance | lock-entry-removed | A revision is given out.
+lock-entry-removed | none | breaking | none | provenance | lock-entry-added | Nothing holds the meaning of a revision that was given out.
+lock-entry-changed | none | breaking | none | provenance | = | A revision that was given out is said to have meant something else.
+waiver-entry-added | none | none | none | provenance | waiver-entry-removed | A finding is let pass.
+waiver-entry-removed | none | none | none | provenance | waiver-entry-added | A finding is no longer let pass.
+waiver-entry-changed | none | none | none | provenance | = | A finding is let pass for another reason, or until another day.
+waiver-severity-changed | none | dangerous | none | provenance | = | Later changes are judged otherwise; this one is judged as its base says.
 template-files-changed | none | none | none | provenance | = | No edit of a spec. Both sides are rendered by today's templates; what these moved is the difference of the committed outputs.
 generator-code-changed | none | none | none | provenance | = | No edit of a spec. Both sides are rendered by today's generator; what it moved is the difference of the committed outputs.
 waiver-entry-unused | none | breaking | none | | ! a waiver is used or it is not | It lets nothing pass; take it out.

@@ -21,18 +21,18 @@ from typing import Any
 import numpy as np
 
 from ..calls.call_text import CallText, TensorText
-from ..derive.call_plan import formulas, symbol_of, tensor_ways
 from ..emit.python_module import parameter_name
 from ..language import expr
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
+from ..language.types import formulas, symbol_of
 from ..oracle import sample
 from ..oracle.interpret import compute
 from ..oracle.sample import Setting
 from ..oracle.validate import NUMPY, Array, Judgement, each, judge
-from .compare import Edit
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
+from .walk import Edit
 
 TERMS = 2**16  # index tuples that the interpreter visits for one call
 LARGEST = 16  # the greatest extent that a spec's own constants put into a call
@@ -317,7 +317,7 @@ def _knobs(op: Op, other: Op, constants: set[int]) -> Iterator[tuple[set[str], K
     for tensor in op.tensors:
         if tensor.optional:
             yield {tensor.name}, functools.partial(_toggled, name=tensor.name)
-        ways = list(tensor_ways(tensor))
+        ways = list(tensor.ways)
         if len(ways) > 1:
             yield {tensor.name, *ways}, functools.partial(_arranged, name=tensor.name, choices=ways)
     rows = [row for row in (*op.dtypes, *other.dtypes) if op.output.name in row]

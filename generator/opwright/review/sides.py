@@ -6,7 +6,9 @@ library. A side is never read from generated/, and nothing is written.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import os
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -15,13 +17,14 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
 from ..generate import prove_normal_forms
-from ..language.hashing import files_hash, folder_hash
+from ..language.hashing import folder_files
 from ..language.load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..language.model import Library
 from ..language.source import Mark, Problem, SpecInvalid
 from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
 from .tree import exact
 
+MAIN = ("origin/main", "main", "origin/master", "master")
 DRIVER_ARGUMENTS = (7, 9)  # what git gives to an external diff: path, old file, hex, mode, new file, hex, mode
 
 
@@ -33,7 +36,7 @@ class Side:
     texts: Mapping[str, str]
     records: Mapping[str, str]
     only: str | None = None
-    tools: Mapping[str, str] = field(default_factory=dict)  # folder of templates or generator to its hash, if known
+    tools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # templates and generator: file to its hash
 
     def library(self) -> Library:
         """The operations; SideInvalid where they cannot be used."""
@@ -43,6 +46,10 @@ class Side:
             return load_texts(dict(self.texts))
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None
+
+    def place(self, record: str) -> str:
+        """The name of a file of records, which stands above the specs."""
+        return f"{next(iter(self.texts), 'spec/').partition('/')[0]}/{record}"
 
     def prove(self, library: Library, other: Library) -> None:
         """Refuse what `generate` would refuse: a normal form that disagrees with the semantics.
@@ -65,8 +72,11 @@ class SideInvalid(SpecInvalid):
         self.side = side
 
 
-def sides(project: Project, arguments: Sequence[str]) -> tuple[Side, Side]:
-    """BASE and HEAD as the command line names them."""
+def sides(project: Project, arguments: Sequence[str], named: bool = True) -> tuple[Side, Side]:
+    """BASE and HEAD as the command line names them; `named` says that it names the project, too."""
+    own = len(arguments) < 2 or any(argument.startswith("git:") for argument in arguments)
+    if own and not named and not Path.cwd().is_relative_to(project.root):
+        raise UsageError(f"there is no spec/ with specs in {Path.cwd()} or above it; --spec names another folder")
     if len(arguments) in DRIVER_ARGUMENTS:
         path, old, new = arguments[0], arguments[1], arguments[4]
         return _swapped(project, path, old, "before"), _swapped(project, path, new, "after")
@@ -96,14 +106,21 @@ def side(project: Project, argument: str) -> Side:
 
 def working_tree(project: Project) -> Side:
     """The specs as they lie in the project."""
-    tools = {name: folder_hash(path, suffixes, CARRIED.name) for name, (path, suffixes) in _tools(project).items()}
+    tools = {name: _hashed(folder_files(path, suffixes)) for name, (path, suffixes) in _tools(project).items()}
     return replace(folder(project.spec, project.root), tools=tools)
 
 
 def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
     """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
-    found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py",))}
+    found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py", ".j2"))}
     return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
+
+
+def _hashed(files: Mapping[PurePosixPath, bytes]) -> dict[str, str]:
+    """Each file with the hash of its contents; what a wheel carries of the project is no file of its own."""
+    return {
+        str(name): hashlib.sha256(data).hexdigest() for name, data in files.items() if name.parts[0] != CARRIED.name
+    }
 
 
 def folder(spec: Path, root: Path, name: str = "the working tree") -> Side:
@@ -145,7 +162,7 @@ def revision(project: Project, ref: str) -> Side:
     return Side(f"git:{ref}", texts, records, tools=_tools_of(project, ref))
 
 
-def _tools_of(project: Project, ref: str) -> dict[str, str]:
+def _tools_of(project: Project, ref: str) -> dict[str, dict[str, str]]:
     """The hashes of templates and generator in a commit, where it has them."""
     hashes = {}
     for name, (path, suffixes) in _tools(project).items():
@@ -158,23 +175,30 @@ def _tools_of(project: Project, ref: str) -> dict[str, str]:
             members = [m for m in archive.getmembers() if m.isfile() and m.name.endswith(suffixes)]
             streams = {PurePosixPath(m.name).relative_to(place): archive.extractfile(m) for m in members}
             files = {inside: stream.read() for inside, stream in streams.items() if stream is not None}
-        hashes[name] = files_hash({n: data for n, data in files.items() if n.parts[0] != CARRIED.name})
+        hashes[name] = _hashed(files)
     return hashes
 
 
 def merge_base(project: Project) -> str:
-    """Where the working tree left the main line; the last commit where there is no other branch."""
-    for main in ("origin/main", "main", "origin/master", "master"):
+    """Where the working tree left the main line. UsageError where that cannot be told, as in a shallow clone."""
+    head = _git(project, "rev-parse", "HEAD").decode().strip()
+    for main in MAIN:
         try:
-            return _git(project, "merge-base", "HEAD", main).decode().strip()
+            return _git(project, "merge-base", head, main).decode().strip()
         except UsageError:
             continue
-    return _git(project, "rev-parse", "HEAD").decode().strip()
+    shallow = _git(project, "rev-parse", "--is-shallow-repository").decode().strip() == "true"
+    why = "; the clone is shallow: `git fetch --unshallow origin main` brings it" if shallow else ""
+    raise UsageError(
+        f"no commit to compare with: HEAD has none in common with {', '.join(MAIN)}{why}; or name BASE, as git:HEAD^"
+    )
 
 
 def _swapped(project: Project, path: str, file: str, name: str) -> Side:
     """The project's specs with the text of one file taken from elsewhere; /dev/null takes it away."""
     stem = PurePosixPath(path).name
+    if stem in RECORDS:
+        return _recorded(project, stem, file, name)
     beside = Path(file).resolve().parent
     own = (beside / "_common.yaml").is_file()  # a file among specs of its own
     side = folder(beside, beside.parent.parent, name) if own else folder(project.spec, project.root, name)
@@ -188,6 +212,22 @@ def _swapped(project: Project, path: str, file: str, name: str) -> Side:
         except SpecInvalid as invalid:
             raise SideInvalid(name, invalid) from None
     return Side(name, texts, side.records, stem)
+
+
+def _recorded(project: Project, record: str, file: str, name: str) -> Side:
+    """The project's specs with another text of the lock or the waivers."""
+    side = folder(project.spec, project.root, name)
+    try:
+        text = None if Path(file) == Path("/dev/null") else read_text(Path(file), side.place(record))
+    except SpecInvalid as invalid:
+        raise SideInvalid(name, invalid) from None
+    others = {key: known for key, known in side.records.items() if key != record}
+    return Side(name, side.texts, others if text is None else {**others, record: text}, record)
+
+
+def driven(arguments: Sequence[str]) -> bool:
+    """Whether git calls, as its external diff; of a path with conflicts it names the path alone."""
+    return len(arguments) in DRIVER_ARGUMENTS or (len(arguments) == 1 and "GIT_DIFF_PATH_COUNTER" in os.environ)
 
 
 def _git(project: Project, *arguments: str) -> bytes:

@@ -90,13 +90,13 @@ def expired(waiver: Waiver, today: datetime.date) -> bool:
     return datetime.date.fromisoformat(waiver.expires) < today
 
 
-def read_lock(text: str | None, name: str) -> dict[str, str]:
-    """Revision to semantic hash."""
+def read_lock(text: str | None, name: str) -> Lock:
+    """The revisions that were given out, each with its semantic hash."""
     problems = Problems()
     found = decode(Lock, text, name, problems) if text else Lock()
     if problems or found is None:
         raise SpecInvalid(problems)
-    return found.revisions
+    return found
 
 
 def locked(library: Library, known: dict[str, str]) -> str:

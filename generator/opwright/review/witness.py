@@ -23,7 +23,7 @@ from ..language.source import suggestion
 from ..oracle.validate import Array
 from ..oracle.witness import ulps
 from ..project import Project
-from .evidence import NO_OPERATION, SAME, Witness
+from .evidence import ERROR, NO_OPERATION, SAME, Witness
 from .findings import Finding, Review
 from .rules import Rule
 from .search import Found, Sides, has_calls, search
@@ -173,7 +173,7 @@ def _told(case: Case, done: Sequence[Executed], command: Sequence[str]) -> Witne
         if found.trouble:
             notes.append(f"{word}, not executed: {found.trouble}")
         if wrong := disagreement(reading, found):
-            notes.append(f"AN ERROR OF OPWRIGHT, {word}: {wrong}")
+            notes.append(f"{ERROR}, {word}: {wrong}")
     return Witness(
         tried=case.tried,
         call=case.call,

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, pass_environment
 from jinja2.ext import Extension
 from jinja2.filters import do_indent
 from jinja2.lexer import Token, TokenStream
 
+from ..emit import printer
 from ..emit.render import Output, numbered
 
 # Control characters: the loader lets no spec hold them, and no filter breaks lines at them.
@@ -28,11 +29,15 @@ _LONE = re.compile(f"(\n)((?:[{_OPEN}{_HERE}][0-9]+{_END}|{_CLOSE})+)(?=\n|$)")
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a template, and the macro that it stands in; line 0 stands for the whole template."""
+    """A line of a template, and the macro that it stands in; line 0 stands for the whole template.
+
+    Without a template it stands for a statement of C: `field` is where in the operation's spec that comes from.
+    """
 
     template: str
     line: int = 0
     macro: str = ""
+    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,19 @@ def indent(text: str, *arguments: Any, **options: Any) -> str:
 
 
 class Marks(Extension):
-    """Puts a mark in front of every line of a template's text, and around every `{{ }}`."""
+    """Puts a mark in front of every line of a template's text, and around every `{{ }}` and every statement of C."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         environment.extend(places=[])
-        environment.filters = {**environment.filters, "indent": indent}
+        environment.filters = {**environment.filters, "indent": indent, "c": self.statement}
+
+    @pass_environment
+    def statement(self, environment: Environment, node: Any, level: int = 0) -> str:
+        """The filter `c`, and where in the spec a statement comes from."""
+        text = printer.c(environment, node, level)
+        source: str | None = getattr(node, "source", None)
+        return text if source is None else f"{self.mark(_OPEN, Place('', field=source))}{text}{_CLOSE}"
 
     def mark(self, kind: str, place: Place) -> str:
         places: list[Place] = self.environment.places  # type: ignore[attr-defined]

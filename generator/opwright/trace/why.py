@@ -5,9 +5,10 @@ each with the commit that last moved it. The file is made anew in memory, and wa
 which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read: the
 same record that `diff` predicts by.
 
-A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that it
-names: by a symbol or a name that stands in it, or because it holds their text. That is a reading of the line, not a
-proof; the shape of a line may hang on a field that it does not name.
+A file comes from every field that was read for it: no other can move it. Of these, a line is shown the field that its
+statement was made from, where it is one of C, and those that it names: by a symbol or a name that stands in it, or
+because it holds their text. That is a reading of the line, not a proof; the shape of a line may hang on a field that it
+does not name.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def why(project: Project, name: str) -> Why:
         history=teller.history.known,
         templates=teller.templates(chosen, bool(line)),
         generator=teller.generator(chosen[0] if line else (), origins),
-        spec=teller.named(known, "".join(p.text for p in chosen[0])) if line else teller.read(known),
+        spec=teller.named(known, chosen[0]) if line else teller.read(known),
         reads=len(known),
     )
 
@@ -141,7 +142,12 @@ class _Teller:
     def templates(self, lines: Iterable[Line], line: bool) -> tuple[Part, ...]:
         """The lines of templates that printed a line, the caller first; or all templates of a file."""
         places = dict.fromkeys(
-            place for pieces in lines for piece in pieces if piece.text.strip() for place in piece.places
+            place
+            for pieces in lines
+            for piece in pieces
+            if piece.text.strip()
+            for place in piece.places
+            if place.template
         )
         if line:
             return tuple(self._place(place) for place in places)
@@ -172,13 +178,26 @@ class _Teller:
         """Every field that was read."""
         return tuple(self._field(field, "") for field in known.values())
 
-    def named(self, known: Mapping[str, Field], text: str) -> tuple[Part, ...]:
-        """The fields that a line names: the name's own where the spec has one, else what belongs to it."""
-        found = [(field, because) for field in known.values() if (because := _named(field, text))]
-        return tuple(self._field(field, because) for field, because in found)
+    def named(self, known: Mapping[str, Field], line: Line) -> tuple[Part, ...]:
+        """The fields that a line's statement comes from, and those that it names, by their name or their text."""
+        text = "".join(piece.text for piece in line)
+        sources = {source for piece in line if piece.text.strip() for source in _source(piece.places)}
+        found = [(field, _made(field, sources) or _named(field, text)) for field in known.values()]
+        return tuple(self._field(field, because) for field, because in found if because)
 
     def _field(self, field: Field, because: str) -> Part:
         return self.part(field.path.removeprefix("ops."), self.root / field.at.file, field.at.line, because)
+
+
+def _source(places: Iterable[Place]) -> list[str]:
+    """Where in an operation's spec the innermost statement comes from."""
+    return [place.field for place in places if not place.template][-1:]
+
+
+def _made(field: Field, sources: Iterable[str]) -> str:
+    """Whether a statement comes from a field, or from an entry that the field belongs to."""
+    path = field.path.split(".", 2)[-1]
+    return "its statement" if any(source and f"{path}.".startswith(f"{source}.") for source in sources) else ""
 
 
 def _named(field: Field, text: str) -> str:

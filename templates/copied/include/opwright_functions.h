@@ -72,7 +72,7 @@ static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
 }
 
 // and where one begins in an array of those strides.
-static inline int64_t opwright_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
+static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
 {
     int64_t offset = 0;
     for (int64_t axis = rank - 2; axis >= 0; --axis) {

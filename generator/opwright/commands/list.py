@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from ..console import say, table
+from ..console import console, say, table
 from ..derive.variants import expand, row_name
 from ..errors import UsageError
 from ..language.model import Library, Op
 from ..language.source import suggestion
 from ..project import Project
+from . import options as shared
+
+EXAMPLE = "opwright list ConvTranspose --json   # one operation with the names of its kernels, for a program"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("op", nargs="?", metavar="OP", help="one operation, with its kernels (default: all)")
+    shared.as_json(parser)
+    shared.folders(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..language.load import load
+
+    project = shared.project(options)
+    found = listed(load(project.spec, project.root), project, options.op)
+    if options.json:
+        print(as_json(found))
+    else:
+        show(found, console(), variants=options.op is not None)
+    return 0
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,17 @@ import re
 import sys
 from pathlib import Path
 
+from ..audit import report
+from ..audit.page import Page
+from ..audit.report import Audited
 from ..console import console
 from ..errors import UsageError
 from ..language.load import load
 from ..language.model import Library, Op
 from ..language.source import suggestion
 from ..project import find
-from . import report
-from .page import Page
-from .report import Audited
 
+EXAMPLE = "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell"
 OK, FINDINGS, USAGE = 0, 1, 2
 # What each threshold counts; a contradiction with a ruling counts nowhere.
 THRESHOLDS = {
@@ -51,8 +52,9 @@ def arguments(made: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The command's work; its exit code."""
-    from .compare import audit
-    from .forms import read_page
+    from ..audit.compare import audit
+    from ..audit.forms import read_page
+    from ..audit.reference import against, is_reference, today
 
     project = find(options.spec)
     library = load(project.spec, project.root)
@@ -62,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             page = read_page(path)
             op = operation(page, library, options.op)
-            done.append(Audited(page, op.op, audit(op, page)))
+            now = today(op, library, project)
+            done.append(Audited(page, op.op, against(op, page, now) if is_reference(page, now) else audit(op, page)))
         except UsageError as error:
             print(f"opwright audit: {error}", file=sys.stderr)
             failed = True

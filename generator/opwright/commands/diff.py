@@ -7,25 +7,29 @@ import dataclasses
 import datetime
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
 from ..calls import call_text
-from ..console import say, table
+from ..console import console, say, table
 from ..errors import UsageError
-from ..language.source import inert, suggestion
+from ..language.source import SpecInvalid, inert, suggestion
 from ..project import Project
+from ..review.findings import review
+from ..review.records import LOCK, lock_of
+from ..review.refused import Refused
+from ..review.report import FORMATS, REFUSALS, explained
+from ..review.rules import RULES, SEVERITIES
+from ..review.sides import Side, SideInvalid, driven, folder, sides
+from ..review.values import measured
+from ..review.waivers import locked
+from ..review.witness import called, witnessed
 from ..write import replace
-from .findings import review
-from .report import FORMATS, explained
-from .rules import RULES, SEVERITIES
-from .sides import Side, SideInvalid, folder, sides
-from .values import measured
-from .waivers import locked, read_lock
-from .witness import called, witnessed
+from . import options as shared
 
-OK, FINDINGS, INVALID = 0, 1, 3
-LOCK = "LOCK.yaml"
+EXAMPLE = "opwright diff git:main --format markdown   # exits 1 on findings, 3 on a bad spec, 5 on a wrong prediction"
+OK, FINDINGS, INVALID, WRONG = 0, 1, 3, 6
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +59,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", action="store_true", help="list the rules")
     parser.add_argument("--explain", metavar="RULE", help="tell all about one rule")
     parser.add_argument("--update-lock", action="store_true", help="write new revisions into spec/LOCK.yaml")
+    parser.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
+    parser.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
+
+
+def run(options: argparse.Namespace) -> int:
+    return diff(shared.project(options), options, console())
 
 
 def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
@@ -70,8 +80,26 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         return OK
     if options.update_lock:
         return _lock(project, out)
+    return _driven(project, options) if driven(options.sides) else _compared(project, options)
+
+
+def _driven(project: Project, options: argparse.Namespace) -> int:
+    """The same as git's external diff: 0 whatever is found, for git takes any other code for the driver's death."""
     try:
-        base, head = sides(project, options.sides)
+        if len(options.sides) == 1:
+            raise UsageError(f"{options.sides[0]} is not merged")
+        _compared(project, options)
+    except (UsageError, SpecInvalid) as error:
+        print(f"opwright diff: {error}", file=sys.stderr)
+    return OK
+
+
+def _compared(project: Project, options: argparse.Namespace) -> int:
+    """Print the review of two sides; its exit code."""
+    names = ("", "")
+    try:
+        base, head = sides(project, options.sides, options.spec is not None)
+        names = base.name, head.name
         if options.call:
             return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
@@ -80,9 +108,10 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
         if not options.no_witness:
             found = witnessed(project, found, run=not options.no_run)
     except SideInvalid as invalid:
-        for problem in invalid.problems:
-            print(problem, file=sys.stderr)
-        print(f"{invalid.side}: {len(invalid.problems)} problems in its specs", file=sys.stderr)
+        refused = Refused(invalid.side, invalid.problems, *names)
+        sys.stderr.write(REFUSALS["text"](refused))
+        if options.format != "text":
+            sys.stdout.write(REFUSALS[options.format](refused))
         return INVALID
     found = dataclasses.replace(found, threshold=options.fail_on)
     sys.stdout.write(FORMATS[options.format](found, options.with_code))
@@ -94,7 +123,7 @@ def _call(project: Project, base: Side, head: Side, options: argparse.Namespace)
     told = called(project, base, head, call_text.parse(options.call))
     json_text = json.dumps(told.as_json(), indent=2)
     sys.stdout.write((json_text if options.format == "json" else "\n".join(map(inert, told.lines()))) + "\n")
-    return OK if told.same else FINDINGS
+    return WRONG if told.wrong else OK if told.same else FINDINGS
 
 
 def _lock(project: Project, out: Console) -> int:
@@ -102,7 +131,7 @@ def _lock(project: Project, out: Console) -> int:
     side = folder(project.spec, project.root)
     path = project.records / LOCK
     name = path.relative_to(project.root).as_posix()
-    text = locked(side.library(), read_lock(side.records.get(LOCK), name))
+    text = locked(side.library(), lock_of(side).revisions)
     if side.records.get(LOCK) != text:
         replace(path, text.encode("utf-8"))
     say(out, f"{name}: {text.count('@')} revisions")

@@ -1,0 +1,64 @@
+"""`opwright generate`: the package is written from the specs, compared with them, or written after every save."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ..project import COMMAND, Project
+from . import options as shared
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXAMPLE = "opwright generate --check   # in CI: exits 4 where generated files are out of date, and writes nothing"
+OK, FAILED, OUT_OF_DATE = 0, 1, 4
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--check", action="store_true", help="compare only, never write")
+    way.add_argument("--watch", action="store_true", help="write again after every save of a spec or template")
+    shared.folders(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..console import console
+    from ..generate import generated
+    from ..write import write
+
+    project, out = shared.project(options), console()
+    if options.watch:
+        from . import watch
+
+        watch.watch(project, out)
+        return OK
+    if options.check:
+        return _check(project, out)
+    library, files = generated(project)
+    differences = write(project.output, files)
+    for difference in differences:
+        out.print(str(difference), highlight=False, soft_wrap=True)
+    said = f"{len(differences)} changed" if differences else "nothing changed"
+    out.print(f"{len(files)} files of {len(library.ops)} operations: {said}", highlight=False)
+    return OK
+
+
+def _check(project: Project, out: Console) -> int:
+    """Compare what lies on disk with what the specs make; nothing is written."""
+    from ..generate import generated
+    from ..write import compare
+
+    library, files = generated(project)
+    if not any(path.startswith("c/") for path in files):
+        out.print("opwright: nothing was compared: the specs make no kernel")
+        return FAILED
+    differences = compare(project.output, files)
+    for difference in differences:
+        out.print(str(difference), highlight=False, soft_wrap=True)
+    if differences:
+        said = f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}"
+        out.print(said, highlight=False)
+        return OUT_OF_DATE
+    out.print(f"{len(files)} files of {len(library.ops)} operations are up to date", highlight=False)
+    return OK

@@ -1,0 +1,21 @@
+"""`opwright schema`: the JSON Schema of the spec language."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+EXAMPLE = "opwright schema > spec.schema.json   # then point the editor's YAML support at it"
+KINDS = {"op": "Op", "common": "Common", "sources": "Sources"}  # kind of file to class of model.py
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", nargs="?", choices=sorted(KINDS), default="op", help="the kind of file (default: op)")
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..language import model, schema
+
+    root = getattr(model, KINDS[options.kind])
+    print(json.dumps(schema.json_schema(root, f"Opwright: {(root.__doc__ or '').strip()}"), indent=2))
+    return 0

@@ -1,0 +1,28 @@
+"""`opwright why`: what a generated file, or a line of it, comes from."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..console import console
+from . import options as shared
+
+EXAMPLE = "opwright why generated/opwright_kernels/c/convolution_f32.c:120   # or without the line, for all of the file"
+OK, USAGE = 0, 2
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE[:LINE]", help="a generated file, from here or from inside the package")
+    shared.as_json(parser)
+    shared.folders(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..trace import why
+
+    found = why.why(shared.project(options), options.file)
+    if options.json:
+        print(why.as_json(found))
+    else:
+        why.show(found, console())
+    return USAGE if found.state else OK

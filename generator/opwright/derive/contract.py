@@ -1,0 +1,176 @@
+"""The hash of what callers can notice of an operation: what they write, what is refused, and what they get.
+
+In: an operation. Out: a hash. It holds the names that callers write (parameters, words, rules of errors) and no other
+ones: sizes, range letters and axes are numbered in the order in which they are met, named values stand for what they
+say, and integers are compared as polynomials. What reaches kernels only, and prose, is left out.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.hashing import digest
+from ..language.model import Attribute, Let, Op, Tensor
+from ..language.schema import Located
+from ..language.types import symbol_of
+from .poly import NotPolynomial, Poly
+
+ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+MIRRORED = {">=": "<=", ">": "<"}
+IN_ANY_ORDER = ("min", "max", *LOGIC, "==", "!=")
+Letters = dict[str, str]
+
+
+def contract_hash(op: Op) -> str:
+    """As hexadecimal. Two operations of one hash take the same calls and return the same for each."""
+    return digest(_Contract(op).whole())
+
+
+class _Contract:
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.dims = {dim.symbol: dim for dim in op.dims.values()}
+        self.numbers: Letters = {}  # of sizes, in the order in which they are met
+        self.attributes = {symbol_of(attribute): f"attribute {attribute.name}" for attribute in op.attributes}
+        self.tensors = {tensor.name: f"input {number}" for number, tensor in enumerate(op.inputs)}
+        self.tensors |= {tensor.name: "output" for tensor in op.outputs}
+        self.values: dict[str, Poly] = {}
+
+    def whole(self) -> list[Any]:
+        op = self.op
+        tensors = [[t.parameter or t.name, t.optional, *self.tensor(t)] for t in op.inputs]
+        rows = [[row.get(name, "") for name in (*self.tensors, "accumulate")] for row in op.dtypes]
+        parts = [
+            op.op,
+            [op.spatial_rank.min, op.spatial_rank.max],
+            [*tensors, self.tensor(op.output)],
+            sorted(self.attribute(attribute) for attribute in op.attributes),
+            sorted(rows),
+            sorted([rule.id, self.said(rule.expr.tree)] for rule in op.constraints if rule.expr),
+            self.semantics(),
+        ]
+        sizes = [self.dims[symbol] for symbol in self.numbers]
+        return [*parts, [[dim.per_axis, dim.min] for dim in sizes]]
+
+    def tensor(self, tensor: Tensor) -> list[Any]:
+        """Whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
+        letters = {letter: f"letter {number}" for number, letter in enumerate(tensor.view)}
+        ways: list[tuple[dict[str, Located], dict[str, Expr]]] = [
+            (way.dims, {axis: index.tree for axis, index in way.index.items()}) for way in tensor.arrangements.values()
+        ]
+        places: dict[str, Expr] = {axis: Number(number) for number, axis in enumerate(tensor.dims)}
+        made = []
+        for dims, index in ways or [(tensor.dims, places)]:
+            for word, order in sorted(self.words(tensor, dims)):
+                axes = [[self.said(dims[axis].tree), self.said(index[axis], letters)] for axis in order]
+                made.append([word, axes])
+        return [tensor.layout, bool(tensor.shape_of), made]
+
+    def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
+        """Each order of the axes by the word that asks for it."""
+        if tensor.layout is None:
+            return [("", dims)]
+        words = self.op.attribute(tensor.layout).values or ()
+        return [(word.value, self.op.layouts[tensor.layout][word.value]) for word in words]
+
+    def attribute(self, a: Attribute) -> list[Any]:
+        words = sorted([word.value, sorted(word.aliases)] for word in a.values or ())
+        bounds = [str(bound) for bound in (a.min, a.max, a.surplus, a.neutral)]
+        given = [bool(a.required), "" if a.default is None else _number(a.default)]
+        return [a.name, a.type, *given, *bounds, a.length or "", bool(a.shape_of), words]
+
+    def semantics(self) -> list[Any]:
+        said = self.op.semantics
+        letters = {letter: f"letter {number}" for number, letter in enumerate(said.ranges)}
+        extents = [self.said(extent.tree) for extent in said.ranges.values()]
+        guards = sorted(self.said(guard.tree, letters) for guard in said.where)
+        sum_ = said.assignment
+        reduced = [self.term(sum_.target, letters), sum_.op, self.term(sum_.value, letters)]
+        finish = self.term(said.finish.tree, {}, new=True) if said.finish else ""
+        return [_number(said.init), extents, guards, reduced, finish]
+
+    def term(self, tree: Expr, letters: Letters, new: bool = False) -> list[Any]:
+        """An expression of real values as it is written, for its roundings: only indices are integers."""
+        if isinstance(tree, Number):
+            return ["number", _number(str(tree.value))]
+        if isinstance(tree, Read):
+            for index in tree.indices if new else ():  # the letters of a finish are those that it reads by
+                if isinstance(index, Name) and index.id not in self.dims:
+                    letters.setdefault(index.id, f"letter {len(letters)}")
+            return [self.tensors[tree.tensor], [self.said(index, letters) for index in tree.indices]]
+        if isinstance(tree, Unary):
+            return [tree.op, self.term(tree.operand, letters, new)]
+        if isinstance(tree, Binary):
+            return [tree.op, self.term(tree.left, letters, new), self.term(tree.right, letters, new)]
+        if isinstance(tree, Call):
+            return [tree.function, [self.term(argument, letters, new) for argument in tree.arguments]]
+        return ["value", self.said(tree, letters)]
+
+    def said(self, tree: Expr, letters: Mapping[str, str] = MappingProxyType({})) -> str:
+        """What an expression of integers says, as a hash."""
+        return digest(self.poly(tree, letters).terms)
+
+    def poly(self, tree: Expr, letters: Mapping[str, str]) -> Poly:
+        if isinstance(tree, Number) and isinstance(tree.value, int):
+            return Poly.number(tree.value)
+        if isinstance(tree, Name):
+            return self.name(tree.id, letters)
+        if isinstance(tree, Unary) and tree.op == "-":
+            return -self.poly(tree.operand, letters)
+        if isinstance(tree, Binary) and tree.op in ALGEBRA:
+            left, right = self.poly(tree.left, letters), self.poly(tree.right, letters)
+            try:
+                return ALGEBRA[tree.op](left, right)
+            except NotPolynomial:
+                return Poly.symbol(digest([tree.op, left.terms, right.terms]))
+        return Poly.symbol(digest(self.node(tree, letters)))
+
+    def node(self, tree: Expr, letters: Mapping[str, str]) -> list[Any]:
+        """An expression that is no polynomial, of what it is applied to."""
+        if isinstance(tree, Unary):
+            return [tree.op, self.said(tree.operand, letters)]
+        if isinstance(tree, Binary):
+            sides = [self.said(side, letters) for side in (tree.left, tree.right)]
+            if tree.op in MIRRORED:
+                return [MIRRORED[tree.op], sides[::-1]]
+            return [tree.op, sorted(sides) if tree.op in IN_ANY_ORDER else sides]
+        if isinstance(tree, Call):
+            parts = [self.said(argument, letters) for argument in tree.arguments]
+            return [tree.function, sorted(parts) if tree.function in IN_ANY_ORDER else parts]
+        return [type(tree).__name__, str(getattr(tree, "value", ""))]
+
+    def name(self, name: str, letters: Mapping[str, str]) -> Poly:
+        """What a name stands for; one that is no value of the call is a word of the language, such as `count`."""
+        if name in letters:
+            return Poly.symbol(letters[name])
+        if name in self.dims:
+            return Poly.symbol(self.numbers.setdefault(name, f"size {len(self.numbers)}"))
+        if name in self.op.lets:
+            if name not in self.values:
+                self.values[name] = self.let(self.op.lets[name])
+            return self.values[name]
+        return Poly.symbol(self.attributes.get(name, name))
+
+    def let(self, let: Let) -> Poly:
+        if let.value is not None and let.neutral is None:
+            return self.poly(let.value.tree, {})
+        cases = sorted([word, self.said(case.tree)] for word, case in let.cases.items())
+        whole = self.said(let.value.tree) if let.value is not None else ""
+        return Poly.symbol(digest([whole, let.by or "", cases, str(let.neutral)]))
+
+
+def _number(text: str) -> str:
+    """A number however it is written; another text as it is."""
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text

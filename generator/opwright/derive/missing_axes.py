@@ -1,0 +1,98 @@
+"""What an operation is on the spatial axes that a call does not have. Kernels walk all axes that any call may have.
+
+In: an operation. Out: the values of its expressions there, and the problems of those that keep kernels from walking one
+cell at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..language import expr
+from ..language.model import Op
+from ..language.source import Problem
+from ..language.types import symbol_kinds, symbol_of
+
+# A symbol of kernels: 1 on the spatial axes that a call does not have. Kernels always walk all of them.
+ABSENT = "absent"
+
+
+class MissingAxes:
+    """What expressions are on a spatial axis that a call does not have: extents should be 1 there, indices 0."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        kinds = symbol_kinds(op)
+        neutral = {symbol_of(attribute): attribute.neutral or 0 for attribute in op.attributes}
+        neutral |= {symbol: let.neutral or 0 for symbol, let in op.lets.items()}
+        self.possible = op.spatial_rank.min < op.spatial_rank.max
+        self.symbols = frozenset(kinds)
+        self.vectors = {name for name, kind in kinds.items() if kind.vector}
+        self.values: dict[str, expr.Value] = {name: neutral.get(name, 1) for name in self.vectors}
+        self.values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
+
+    def value(self, tree: expr.Expr) -> expr.Value | None:
+        """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
+        try:
+            return expr.evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
+        except (KeyError, expr.Inexact):
+            return None
+
+    def with_value(self, symbol: str, value: int) -> MissingAxes:
+        """The same with another value for a symbol."""
+        other = MissingAxes(self.op)
+        other.values[symbol] = value
+        return other
+
+    def fits(self, tree: expr.Expr, wanted: expr.Value) -> bool:
+        """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
+        return not self.possible or self.value(tree) == wanted
+
+
+def on_missing_axes(op: Op) -> Iterator[tuple[expr.Expr, expr.Value]]:
+    """What kernels compute per spatial axis, and what each must be on an axis that a call does not have."""
+    semantics = op.semantics
+    values = [semantics.assignment.target, semantics.assignment.value]
+    values += [semantics.finish.tree] if semantics.finish else []
+    ways = [way for tensor in op.tensors for way in tensor.arrangements.values()]
+    extents = [*semantics.ranges.values(), *(extent for tensor in op.tensors for extent in tensor.dims.values())]
+    extents += [extent for way in ways for extent in way.dims.values()]
+    wanted: list[tuple[expr.Expr, expr.Value]] = [(extent.tree, 1) for extent in extents]
+    for value in values:
+        products = [n for n in expr.walk(value) if isinstance(n, expr.Call) and n.function == "prod"]
+        wanted += [(call.arguments[0], 1) for call in products]
+        wanted += [(index, 0) for read in expr.reads(value) for index in read.indices]
+    wanted += [(index.tree, 0) for way in ways for index in way.index.values()]
+    wanted += [(guard.tree, True) for guard in semantics.where]
+    vectors = set(MissingAxes(op).vectors)
+    vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
+    return ((tree, value) for tree, value in wanted if expr.names(tree) & vectors)
+
+
+# The values that a neutral one is compared with, and what each is wanted for.
+_BETTER = (0, 1, -1, 2)
+
+
+def neutrals(op: Op) -> Iterator[Problem]:
+    """A neutral value leaves a spatial axis that a call does not have with one cell, at its start."""
+    missing = MissingAxes(op)
+    if not missing.possible:
+        return
+    wanted = list(on_missing_axes(op))
+    given = [(symbol_of(a), a.neutral, a.at, a.min, a.max) for a in op.attributes]
+    given += [(symbol, let.neutral, let.at, None, None) for symbol, let in op.lets.items()]
+    for symbol, neutral, at, least, most in given:
+        mine = [(tree, value) for tree, value in wanted if symbol in expr.names(tree)]
+        wrong = [(tree, value) for tree, value in mine if not missing.fits(tree, value)]
+        if neutral is None or not wrong:
+            continue
+        for better in _BETTER:
+            inside = (least is None or least <= better) and (most is None or better <= most)
+            if inside and all(missing.with_value(symbol, better).fits(tree, value) for tree, value in mine):
+                what = "a condition would not hold"
+                if wrong[0][1] is not True:
+                    what = f"{'an extent' if wrong[0][1] else 'an index'} would be {missing.value(wrong[0][0])}"
+                    what += f", not {wrong[0][1]}"
+                message = f"{neutral} is not neutral: on a spatial axis that a call does not have {what}"
+                yield Problem(at, "neutral", f"{message}; write neutral: {better} for '{symbol}'")
+                break

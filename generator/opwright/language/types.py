@@ -1,0 +1,66 @@
+"""Of which kind every symbol of an operation is: an integer, a real, or one value per spatial axis.
+
+In: an operation. Out: its symbols and their kinds, in the words of expr.Kind. Nothing is derived here: these are the
+types that the spec itself gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ..memo import kept
+from . import expr
+from .model import Attribute, Let, Op
+from .schema import Located
+
+
+def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
+    """The axes of a tensor that stand for all spatial axes."""
+    kinds = symbol_kinds(op)
+    return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
+
+
+@kept
+def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
+    """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
+    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}
+    kinds |= {symbol_of(a): _KINDS[a.type or ""] for a in op.attributes if has_symbol(a)}
+    pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
+    while pending:
+        ready = [s for s, let in pending.items() if all(expr.names(e.tree) <= kinds.keys() for e in formulas(let))]
+        if not ready:
+            break
+        for symbol in ready:
+            let = pending.pop(symbol)
+            found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
+            kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
+    return MappingProxyType(kinds)
+
+
+_KINDS = {
+    "s64": expr.Kind("int"),
+    "s64[]": expr.Kind("int", True),
+    "f32": expr.Kind("real"),
+    "bool": expr.Kind("bool"),
+}
+
+
+def has_symbol(attribute: Attribute) -> bool:
+    """Whether expressions can name the value of an attribute."""
+    return attribute.type in _KINDS and not (attribute.shape_of or attribute.per or is_places(attribute))
+
+
+def is_places(attribute: Attribute) -> bool:
+    """Whether it is a list that says at which axes a run stands."""
+    return attribute.locates is not None and attribute.type == "s64[]"
+
+
+def symbol_of(attribute: Attribute) -> str:
+    """The letter of an attribute in expressions: its symbol, or its own name."""
+    return attribute.symbol or attribute.name or ""
+
+
+def formulas(let: Let) -> tuple[Located, ...]:
+    """The expressions of a named value."""
+    return (let.value,) if let.value is not None else tuple(let.cases.values())

@@ -1,0 +1,173 @@
+"""Where an element of a tensor stands, and how far the arithmetic of an index may reach: the oracle's own reading.
+
+In: pieces of a spec, and what a call tells. Out: integers, or arrays of them over the letters of a chunk. What the
+generator derives from the same pieces (bounds.py, nest.py, types.py) is not used here, so that it can be held against
+this.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Inexact, Name, Number, Read, Unary
+from ..language.model import Op, Tensor
+from ..memo import kept
+
+LIMIT = 2**62  # two indices below it can be added without leaving int64
+
+
+@kept
+def vectors(op: Op) -> frozenset[str]:
+    """The symbols that have a value per spatial axis: such sizes, lists, and what is made of them axis by axis."""
+    found = {dim.symbol for dim in op.dims.values() if dim.per_axis}
+    found |= {a.symbol or a.name or "" for a in op.attributes if a.type == "s64[]" and not a.shape_of}
+    scalars = {dim.symbol for dim in op.dims.values()} - found
+    made = {
+        symbol: (let.neutral is not None, [let.value] if let.value else list(let.cases.values()))
+        for symbol, let in op.lets.items()
+        if symbol not in scalars
+    }
+    while True:
+        new = {s for s, (is_list, trees) in made.items() if is_list or any(varies(t.tree, found) for t in trees)}
+        if new <= found:
+            return frozenset(found)
+        found |= new
+
+
+def varies(tree: Expr, vectors: set[str] | frozenset[str]) -> bool:
+    """Whether a tree has a value per spatial axis: it names a vector, not inside of any, all or prod."""
+    if isinstance(tree, Name):
+        return tree.id in vectors
+    if isinstance(tree, Call) and tree.function in expr.REDUCTIONS:
+        return False
+    return any(varies(child, vectors) for child in expr.children(tree))
+
+
+def _exact(a: Any, b: Any) -> Any:
+    quotient, rest = np.divmod(a, b)
+    if np.any(rest):
+        raise Inexact("a division in the semantics leaves a remainder")
+    return quotient
+
+
+INTEGER: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": _exact, "%": lambda a, b: np.mod(a, np.abs(b)),
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "neg": np.negative,
+    "min": np.minimum, "max": np.maximum, "prod": np.multiply, "any": np.logical_or, "all": np.logical_and,
+    "floor": np.floor_divide, "ceil": lambda a, b: -np.floor_divide(np.negative(a), b),
+}  # fmt: skip
+
+
+def operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
+    """The word of a node, as INTEGER has it, and its operands."""
+    if isinstance(node, Call):
+        return node.function, expr.children(node.arguments[0]) if node.function in ("floor", "ceil") else node.arguments
+    assert isinstance(node, (Unary, Binary))
+    return "neg" if isinstance(node, Unary) and node.op == "-" else node.op, expr.children(node)
+
+
+def apply(operation: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """An operation of two operands over any number of them, from the left."""
+    return operation(*values) if len(values) == 1 else functools.reduce(operation, values)
+
+
+def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
+    """The value of an integer or truth expression on one spatial axis, over arrays of letters."""
+    if isinstance(tree, Number):
+        return tree.value
+    if isinstance(tree, Name):
+        value = symbols[tree.id]
+        return value[axis] if isinstance(value, tuple) else value
+    op, operands = operator(tree)
+    if op in expr.REDUCTIONS:
+        rank = next(len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple))
+        return functools.reduce(INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)])
+    return apply(INTEGER[op], [integers(operand, symbols, axis) for operand in operands])
+
+
+def index(
+    tensor: Tensor, read: Read, way: str, symbols: Mapping[str, Any]
+) -> dict[str, tuple[Expr, Mapping[str, Any]]]:
+    """The index on each axis of a tensor: a tree, and the symbols over which it is evaluated."""
+    if not tensor.arrangements:
+        return {axis: (tree, symbols) for axis, tree in zip(tensor.dims, read.indices, strict=True)}
+    letters = {letter: _value(tree, symbols) for letter, tree in zip(tensor.view, read.indices, strict=True)}
+    inner = {**symbols, **letters}
+    return {axis: (formula.tree, inner) for axis, formula in tensor.arrangements[way].index.items()}
+
+
+def _value(tree: Expr, symbols: Mapping[str, Any]) -> Any:
+    """The value of an index, a tuple where it has one per spatial axis."""
+    ranks = [len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple)]
+    if ranks and varies(tree, {name for name, value in symbols.items() if isinstance(value, tuple)}):
+        return tuple(integers(tree, symbols, axis) for axis in range(ranks[0]))
+    return integers(tree, symbols)
+
+
+def too_far(op: Op, facts: Mapping[str, Any]) -> bool:
+    """Whether some index of a call can leave LIMIT: every letter at its extent, every symbol at its magnitude, every
+    minus a plus, and the extent of the axis on top. What is not known bounds nothing."""
+    rank = max([1, *(len(value) for value in facts.values() if isinstance(value, tuple))])
+    for axis in range(rank):
+        sizes = {s: abs(v[min(axis, len(v) - 1)] if isinstance(v, tuple) else v) for s, v in facts.items() if v != ()}
+        for letters, reads in _walks(op):
+            known = dict(sizes)
+            for letter, extent in letters.items():
+                if (reach := _reach(extent, sizes)) is not None:
+                    known[letter] = reach
+            if any(_read_too_far(tensor, read, known) for tensor, read in reads):
+                return True
+    return False
+
+
+Walk = tuple[Mapping[str, Expr], tuple[tuple[Tensor, Read], ...]]
+
+
+@kept
+def _walks(op: Op) -> tuple[Walk, ...]:
+    """The letters of the semantics with their extents, and the elements that are touched by them; then of finish."""
+    semantics, output = op.semantics, op.output
+    ranges = {letter: extent.tree for letter, extent in semantics.ranges.items()}
+    reads = dict.fromkeys((semantics.assignment.target, *expr.reads(semantics.assignment.value)))
+    walks: list[Walk] = [(ranges, tuple((op.tensor(read.tensor), read) for read in reads))]
+    if semantics.finish is not None:
+        finished = expr.reads(semantics.finish.tree)
+        own = next(read for read in finished if read.tensor == output.name)
+        cells = dict(zip((i.id for i in own.indices if isinstance(i, Name)), (e.tree for e in output.dims.values())))
+        others = [read for read in finished if read.tensor != output.name]
+        walks.append((cells, tuple((op.tensor(read.tensor), read) for read in others)))
+    return tuple(walks)
+
+
+def _read_too_far(tensor: Tensor, read: Read, known: Mapping[str, int]) -> bool:
+    for way, dims in tensor.ways.items():
+        inner, trees = known, dict(zip(tensor.dims, read.indices))
+        if tensor.arrangements:
+            found = {letter: _reach(tree, known) for letter, tree in zip(tensor.view, read.indices)}
+            inner = {**known, **{letter: reach for letter, reach in found.items() if reach is not None}}
+            trees = {name: formula.tree for name, formula in tensor.arrangements[way].index.items()}
+        for name, tree in trees.items():
+            at, extent = _reach(tree, inner), _reach(dims[name].tree, known)
+            if at is not None and extent is not None and at + extent > LIMIT:
+                return True
+    return False
+
+
+def _reach(tree: Expr, symbols: Mapping[str, int]) -> int | None:
+    if isinstance(tree, Number):
+        return int(tree.value)
+    if isinstance(tree, Name):
+        return symbols.get(tree.id)
+    if isinstance(tree, Unary):
+        return _reach(tree.operand, symbols)
+    assert isinstance(tree, Binary)
+    left, right = _reach(tree.left, symbols), _reach(tree.right, symbols)
+    if left is None or right is None or (tree.op == "/" and not right):
+        return None
+    return -(-left // right) if tree.op == "/" else left * right if tree.op == "*" else left + right

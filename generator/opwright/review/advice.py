@@ -1,0 +1,61 @@
+"""What to do about a finding: one action, in one line.
+
+In: a Finding. Out: a sentence. A row for a rule of its own comes first, then the class of the rule: its contract, and
+where it has none its effect on kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .findings import Finding
+
+BREAK = "or raise `revision` of {ops} and waive this finding, which announces the break"
+NOTHING = "nothing to do"
+# What takes from callers is mended otherwise than what means something else.
+TAKES = ("removed", "narrowed", "tightened", "raised", "required")
+RULES: Mapping[str, str] = {
+    "op-removed": f"keep {{ops}}, with `deprecated` for a release, {BREAK}",
+    "op-renamed": f"keep the old name, deprecated, beside the new one, {BREAK}",
+    "op-revision-kept": "raise `revision` of {ops}, then run `opwright diff --update-lock`",
+    "op-revision-lowered": "give {ops} a revision that was never given out",
+    "op-revision-unlocked": "run `opwright diff --update-lock`",
+    "attribute-required-added": f"give it a default, so that calls of today stay valid, {BREAK}",
+    "attribute-need-required": f"keep its default, {BREAK}",
+    "attribute-default-changed": f"keep the old default, and let callers give the new value, {BREAK}",
+    "attribute-value-renamed": f"keep the old word as an alias of the new one, {BREAK}",
+    "attribute-alias-removed": f"keep the alias, {BREAK}",
+    "input-required-added": f"make it optional, so that calls of today stay valid, {BREAK}",
+    "constraint-rule-renamed": "keep the id of the rule, or say in the change log that programs see another one",
+    "symbol-declaration-changed": "say in the change log that C must be compiled anew with this header",
+    "discrepancy-ruling-changed": "say in the change log for which calls the new ruling holds",
+    "template-files-changed": "look at the difference of the committed outputs",
+    "generator-code-changed": "look at the difference of the committed outputs",
+    "waiver-entry-unused": "take the entry out of spec/waivers.yaml",
+    "waiver-entry-expired": "mend what it lets pass, or give the entry of spec/waivers.yaml another day",
+    "impact-unpredicted": "report this as an error of opwright, with both sides",
+    "lint-shared-unused": "take the entry out of the shared file",
+    "lint-entry-repeated": "move what is repeated into a shared entry",
+    "lint-page-uncited": "cite the document, or take it out of the list",
+    "lint-relation-unanswered": "say the relation in the other operation, too",
+    "lint-relation-uneven": "give both operations the same data types and words, or change the relation",
+}
+
+
+def advice(finding: Finding) -> str:
+    """The action; none is asked for where the finding is waived or reaches nobody."""
+    if finding.waived:
+        return "nothing to do while the waiver lasts"
+    said = RULES.get(finding.rule.id) or _of_class(finding)
+    return said.format(ops=", ".join(finding.ops) if finding.ops else "the operations that it concerns")
+
+
+def _of_class(finding: Finding) -> str:
+    rule = finding.rule
+    if rule.contract == "breaking":
+        return f"keep accepting what is accepted today, {BREAK}" if rule.action in TAKES else f"take it back, {BREAK}"
+    if rule.contract == "dangerous":
+        return "say in the change log for which calls the meaning shifts"
+    if finding.moved.kernels and rule.kernel == "numerics":
+        return "compare the results of old and new kernels: add `--with-values`"
+    return "say it in the change log" if rule.contract == "compatible" else NOTHING

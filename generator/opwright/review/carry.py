@@ -1,0 +1,167 @@
+"""Operations with one edit made: how a comparison carries the old side over into the new one, step by step.
+
+In: an operation and what an edit says. Out: another operation; nothing is changed in place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..language import expr
+from ..language.expr import Expr, Name
+from ..language.model import AllowedValue, Attribute, Op, Tensor
+from ..language.schema import Located
+from ..language.types import symbol_of
+from .tree import MISSING, Entry, Path, exact, get, identity, put, rename, reorder
+
+
+def moved(op: Op, symbol: str, here: str, there: str, order: Sequence[str]) -> Op:
+    taken: Op = put(op, (here, Entry(symbol)), MISSING)
+    return placed(taken, (there, Entry(symbol)), getattr(op, here)[symbol], order)
+
+
+def replaced(op: Op, path: Path, old: Any, item: Any) -> Op:
+    result: Op = put(op, path, tuple(item if identity(found) == old else found for found in get(op, path)))
+    return result
+
+
+def placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None, whole: Any = None) -> Op:
+    """An item put in or taken away, the others where the order has them; no list at all where `whole` has none."""
+    made: Op = put(op, path, value)
+    left = get(made, path[:-1])
+    if not left and not whole:
+        return made if whole == left else put(made, path[:-1], whole)
+    return made if order is None else put(made, path[:-1], reorder(left, order))
+
+
+def with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mapping[str, str]]) -> Op:
+    """An input put in or taken away, and with it its cell in each row of data types."""
+    made = make(op)
+    comes = any(tensor.name == name for tensor in made.inputs)
+
+    def row(old: Mapping[str, str]) -> dict[str, str]:
+        rest = {key: dtype for key, dtype in old.items() if key != name}
+        fit = (new for new in rows if name in new and rest.items() <= new.items())
+        cell = next(fit, None) if comes else None
+        return {key: {**rest, name: cell[name]}[key] for key in cell} if cell else rest
+
+    return dataclasses.replace(made, dtypes=tuple(map(row, op.dtypes)))
+
+
+def reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
+    """The order of the new side; items that only the order's owner can tell apart come with it."""
+    now = reorder(get(op, path), order)
+    result: Op = put(op, path, now if exact(now) == exact(whole) else whole)
+    return result
+
+
+def axis_renamed(op: Op, tensor: Tensor, old: str, new: str) -> Op:
+    """Another name of an axis in a tensor, and in all that share its layout."""
+
+    def keys(entries: Mapping[str, Any]) -> dict[str, Any]:
+        return {new if key == old else key: entry for key, entry in entries.items()}
+
+    def renamed(one: Tensor) -> Tensor:
+        if one.name != tensor.name and (tensor.layout is None or one.layout != tensor.layout):
+            return one
+        arrangements = {
+            name: dataclasses.replace(made, dims=keys(made.dims), index=keys(made.index))
+            for name, made in one.arrangements.items()
+        }
+        return dataclasses.replace(one, dims=keys(one.dims), arrangements=arrangements)
+
+    tables = {
+        word: tuple(new if axis == old else axis for axis in order)
+        for word, order in op.layouts.get(tensor.layout or "", {}).items()
+    }
+    return dataclasses.replace(
+        op,
+        inputs=tuple(map(renamed, op.inputs)),
+        outputs=tuple(map(renamed, op.outputs)),
+        layouts={name: tables if name == tensor.layout else table for name, table in op.layouts.items()},
+    )
+
+
+def turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
+    """A tensor with other letters in its view, each in its place; itself where they are not as many."""
+    if len(letters) != len(tensor.view):
+        return tensor
+    arrangements = tensor.arrangements
+    between = [f"letter{number}" for number in range(len(letters))]  # two letters may change places
+    for olds, news in ((tensor.view, between), (between, letters)):
+        for old, new in zip(olds, news):
+            arrangements = {
+                name: dataclasses.replace(made, index={axis: rename(i, old, new) for axis, i in made.index.items()})
+                for name, made in arrangements.items()
+            }
+    return dataclasses.replace(tensor, view=letters, arrangements=arrangements)
+
+
+def lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) -> Op:
+    """Another letter in all formulas, and in what says the letter; parameters and an input of the same name keep it."""
+    made: Op = swapped(op, *letters) if letters[1] in symbols_of(op) else rename(op, *letters)
+    if isinstance(get(op, path[:-1]), Attribute):
+        attributes = tuple(dataclasses.replace(new, name=old.name) for old, new in zip(op.attributes, made.attributes))
+        blamed = (dataclasses.replace(new, argument=old.argument) for old, new in zip(op.constraints, made.constraints))
+        made = dataclasses.replace(made, attributes=attributes, constraints=tuple(blamed))
+        if letters[0] in [tensor.name for tensor in op.inputs]:
+            made = dataclasses.replace(made, inputs=op.inputs, dtypes=op.dtypes)
+    result: Op = put(made, path, value)
+    return result
+
+
+def renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
+    """An attribute or an input under another name; the other one of that name, which states the same, keeps it."""
+    made: Op = rename(op, old, new)
+    others = [tensor.name for tensor in op.inputs] if section == "attributes" else [a.name for a in op.attributes]
+    if old not in others:
+        return made
+    kept = ("constraints", "inputs", "dtypes") if section == "attributes" else ("constraints", "attributes")
+    return dataclasses.replace(made, **{name: getattr(op, name) for name in kept})
+
+
+def respelled(op: Op, path: Path, old: AllowedValue, new: AllowedValue) -> Op:
+    """A word whose other spelling is the word now; spellings that come or go otherwise are edits of their own."""
+    kept = [spelling for spelling in new.aliases if spelling == old.value or spelling in old.aliases]
+    gone = [spelling for spelling in old.aliases if spelling not in (*new.aliases, new.value)]
+    result: Op = put(rename(op, old.value, new.value), (*path, Entry(new.value), "aliases"), (*kept, *gone))
+    return result
+
+
+def rename_letter(op: Op, old: str, new: str) -> Op:
+    result: Op = put(op, ("semantics",), rename(op.semantics, old, new))
+    return result
+
+
+def relettered(op: Op, olds: Sequence[str], news: Sequence[str]) -> Op:
+    """Other letters in the semantics, each in its place; some may change places."""
+    made = op.semantics
+    between = [f"letter{number}" for number in range(len(olds))]
+    for here, there in ((olds, between), (between, news)):
+        for old, new in zip(here, there, strict=True):
+            made = rename(made, old, new)
+    result: Op = put(op, ("semantics",), made)
+    return result
+
+
+def swapped(op: Op, one: str, other: str) -> Op:
+    """Two letters that change places."""
+    return rename(rename(rename(op, one, "letter0"), other, one), "letter0", other)
+
+
+def symbols_of(op: Op) -> frozenset[str]:
+    """The letters that sizes, attributes and named values have."""
+    attributes = (symbol_of(attribute) for attribute in op.attributes)
+    return frozenset({*(dim.symbol for dim in op.dims.values()), *attributes, *op.lets})
+
+
+def placed_letters(op: Op, formula: Located) -> Expr:
+    """What is stored in a cell, with the letters of the cell known by their places."""
+    tree = formula.tree
+    own = next((read for read in expr.reads(tree) if read.tensor == op.output.name), None)
+    for place, letter in enumerate(own.indices if own else ()):
+        if isinstance(letter, Name):
+            tree = rename(tree, letter.id, f"${place}")
+    return tree

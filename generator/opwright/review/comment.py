@@ -1,0 +1,126 @@
+"""A review as a comment of a pull request: Markdown of at most as many bytes as GitHub takes.
+
+In: a Review. Out: text. What callers must know comes first: the counts, a row per finding, then all about each finding,
+the gravest first. What does not fit is counted, and the command that shows it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from ..emit.render import code, markdown
+from ..language.source import inert
+from . import words
+from .advice import advice
+from .findings import Finding, Review
+
+MOST = 65_536  # GitHub counts characters; bytes are never fewer
+RESERVE = 1_000  # for the sentences that say what was left out, and where it is
+FOR_ROWS = MOST // 3
+IN_A_ROW = 80  # characters of a value; the whole stands below
+CUT = 2_000  # characters of a value that is too long as a whole
+
+
+class Comment:
+    """Blocks of text that stay within a number of bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.blocks: list[str] = []
+        self.left = most
+
+    def fits(self, block: str) -> bool:
+        return len(block.encode()) + 1 <= self.left
+
+    def add(self, block: str) -> bool:
+        """Add a block, if there is room for it."""
+        if not self.fits(block):
+            return False
+        self.left -= len(block.encode()) + 1
+        self.blocks.append(block)
+        return True
+
+    def text(self) -> str:
+        return "\n".join(self.blocks) + "\n"
+
+
+def as_markdown(review: Review, with_code: bool = False) -> str:
+    """The comment."""
+    made = Comment(MOST - RESERVE)
+    for line in head(words.lead(review), review.base, review.head):
+        made.add(line[: MOST // 8])
+    made.add(f"{markdown(words.summary(review))}\n")
+    rows = [_row(finding, review) for finding in review.findings]
+    listed = _some(["| | rule | where | was | is | kernels |\n|---|---|---|---|---|---|", *rows], made, FOR_ROWS) - 1
+    told = 0
+    for finding in review.findings[:listed]:
+        whole, cut = _about(finding, review), partial(_about, finding, review, CUT)
+        if not (made.add(whole) or made.add(cut())):
+            break
+        told += 1
+    if told < len(review.findings):
+        rest = f"{len(review.findings) - told} more findings are told by {code(_again(review))}"
+        made.blocks.append(f"\n{rest}; the rows above list {listed} of {len(review.findings)}.")
+    if with_code and review.impact.observed.kernels and not made.add(_code(review)):
+        made.blocks.append(f"\nThe C that changes is too long for a comment: {code(f'{_again(review)} --with-code')}")
+    return made.text()
+
+
+def head(lead: str, base: str, side: str) -> Iterator[str]:
+    """What a comment starts with: counts by contract, and what is compared."""
+    yield f"### Spec review: {markdown(lead)}\n"
+    yield f"base {code(inert(base))}, head {code(inert(side))}\n"
+
+
+def _again(review: Review) -> str:
+    """The command that prints it all."""
+    return review.findings[0].reproduce if review.findings else "opwright diff"
+
+
+def _some(blocks: Iterable[str], made: Comment, most: int) -> int:
+    """Add as many of some blocks as `most` bytes hold; how many."""
+    limit, count = made.left - most, 0
+    for block in blocks:
+        if made.left - len(block.encode()) - 1 < limit or not made.add(block):
+            break
+        count += 1
+    return count
+
+
+def _row(finding: Finding, review: Review) -> str:
+    moved = finding.moved
+    count = len(moved.kernels | moved.added | moved.removed)
+    where = f"{markdown(words.ops(finding))} {code(finding.place)}"
+    was, now = (code(_short(value, IN_A_ROW)) for value in (finding.was, finding.now))
+    effect = f"{count} of {review.impact.kernels}" if count else ""
+    cells = (f"**{words.severity(finding)}**", code(finding.rule.id), where, was, now, effect)
+    return f"| {' | '.join(cells)} |"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\u2026"
+
+
+def _about(finding: Finding, review: Review, most: int | None = None) -> str:
+    """All about a finding, folded; its values cut to `most` characters where that is said."""
+    about = [f"- {markdown(finding.rule.reason)}", f"- action: {markdown(advice(finding))}"]
+    about += [f"- waived: {markdown(finding.waived)}"] if finding.waived else []
+    about += [f"- kernels: {code(words.kernels(finding, review))}"]
+    about += [f"- {code(inert(line))}" for line in words.witness(finding)]
+    about += [f"- fingerprint {code(finding.fingerprint)}; again with {code(finding.reproduce)}"]
+    title = markdown(_short(f"{finding.rule.id}: {finding.path}", CUT))
+    values = [*_value("-", finding.was, most), *_value("+", finding.now, most)]
+    fenced = ["```diff", *values, "```", ""] if values else []
+    return "\n".join(["", f"<details><summary>{title}</summary>", "", *fenced, *about, "", "</details>"])
+
+
+def _value(sign: str, text: str, most: int | None) -> list[str]:
+    """A value as lines of a difference; the sign in front of each keeps it inside the fence."""
+    shown = text if most is None else text[:most]
+    lines = [f"{sign} {inert(line)}" for line in shown.splitlines()]
+    return [*lines, f"{sign} ... {len(text) - most} more characters"] if most and len(text) > most else lines
+
+
+def _code(review: Review) -> str:
+    fenced = "\n".join(words.code_changes(review)).replace("```", "` ` `")
+    return "\n".join(["", "<details><summary>C that changes</summary>", "", "```diff", fenced, "```", "", "</details>"])

@@ -1,0 +1,250 @@
+"""What each field and each list of an operation means to a comparison: the rule of its edits, and who judges them.
+
+In: what stood there and what stands there now. Out: the last word of a rule's id. A field that stands in no table is a
+mistake that a test finds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..language.model import Attribute, Tensor
+from ..language.schema import Located
+from .equality import Equality
+from .rules import RULES
+from .tree import MISSING, Path
+
+Judge = Callable[[Equality, Any, Any, Any, Any], str]
+
+# How a field changed, as the last word of the rule's id; no word where only the writing changed.
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def plain(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "added" if was is None else "removed" if now is None else "changed"
+
+
+def _raised(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "raised" if (now or 0) > (was or 0) else "lowered"
+
+
+def _low(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "narrowed" if _bound(now, -1) > _bound(was, -1) else "widened"
+
+
+def _high(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "narrowed" if _bound(now, 1) < _bound(was, 1) else "widened"
+
+
+def _bound(value: int | None, sign: int) -> float:
+    return sign * math.inf if value is None else value
+
+
+def _need(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    flag = now if not isinstance(new, Tensor) else not now
+    return "required" if flag else "optional"
+
+
+def _default(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """A default that comes or goes is the other half of becoming optional or required; 1 and 1.0 are one default."""
+    if was is None or now is None:
+        return "optional" if was is None else "required"
+    return "" if _NUMBER.fullmatch(was) and _NUMBER.fullmatch(now) and float(was) == float(now) else "changed"
+
+
+def _number(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """0 and 0.0 are one number; 0 and -0 are two."""
+    return "" if repr(float(was)) == repr(float(now)) else "changed"
+
+
+def _type(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return {("s64", "f32"): "widened", ("f32", "s64"): "narrowed"}.get((was, now), "changed")
+
+
+def _length(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "widened" if now == "any" else "narrowed"
+
+
+def formula(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    if was is None or now is None or was is MISSING or now is MISSING:
+        return "added" if was is None or was is MISSING else "removed"
+    return "rewritten" if sides.same_formula(was, now) else "changed"
+
+
+def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    if not isinstance(was, Located) or not isinstance(now, Located):
+        return "changed"
+    return sides.order(was.tree, now.tree)
+
+
+# Field to the stem of its rules and to what judges it. {area} is that of the list or map that holds the item.
+FIELDS: Mapping[str, tuple[str, Judge]] = {
+    "Op.op": ("op-renamed", plain),
+    "Op.revision": ("op-revision", _raised),
+    "Op.summary": ("docs-summary", plain),
+    "Op.description": ("docs-description", plain),
+    "Op.deprecated": ("op-deprecation", plain),
+    "RankRange.min": ("rank-range", _low),
+    "RankRange.max": ("rank-range", _high),
+    "Dim.symbol": ("dim-symbol-renamed", plain),
+    "Dim.per_axis": ("dim-axes", plain),
+    "Dim.min": ("dim-minimum", _raised),
+    "Dim.typical": ("dim-typical", plain),
+    "Dim.summary": ("docs-summary", plain),
+    "Attribute.use": ("format-use", plain),
+    "Attribute.name": ("attribute-parameter-renamed", plain),
+    "Attribute.symbol": ("attribute-symbol-renamed", plain),
+    "Attribute.type": ("attribute-type", _type),
+    "Attribute.required": ("attribute-need", _need),
+    "Attribute.default": ("attribute-default", _default),
+    "Attribute.min": ("attribute-range", _low),
+    "Attribute.max": ("attribute-range", _high),
+    "Attribute.length": ("attribute-length", _length),
+    "Attribute.surplus": ("attribute-surplus", plain),
+    "Attribute.neutral": ("attribute-neutral", plain),
+    "Attribute.shape_of": ("attribute-shape", plain),
+    "Attribute.summary": ("docs-summary", plain),
+    "Attribute.source": ("source-citation", plain),
+    "Attribute.reason": ("docs-reason", plain),
+    "AllowedValue.value": ("attribute-value-renamed", plain),
+    "RefusedValue.value": ("attribute-refusal", plain),
+    "RefusedValue.discrepancy": ("attribute-refusal", plain),
+    "RefusedValue.say": ("attribute-refusal", plain),
+    "Arrangement.summary": ("docs-summary", plain),
+    "Tensor.name": ("{area}-tensor-renamed", plain),
+    "Tensor.parameter": ("input-parameter", plain),
+    "Tensor.optional": ("input-need", _need),
+    "Tensor.layout": ("{area}-layout", plain),
+    "Tensor.view": ("{area}-view", plain),
+    "Tensor.shape_of": ("input-shape", plain),
+    "Tensor.summary": ("docs-summary", plain),
+    "Tensor.source": ("source-citation", plain),
+    "Let.use": ("format-use", plain),
+    "Let.value": ("{area}-formula", formula),
+    "Let.by": ("{area}-formula", plain),
+    "Let.neutral": ("{area}-neutral", plain),
+    "Let.summary": ("docs-summary", plain),
+    "Let.source": ("source-citation", plain),
+    "Constraint.use": ("format-use", plain),
+    "Constraint.id": ("constraint-rule-renamed", plain),
+    "Constraint.expr": ("constraint-condition", _condition),
+    "Constraint.say": ("constraint-message", plain),
+    "Constraint.argument": ("constraint-argument", plain),
+    "Constraint.nearest": ("constraint-nearest", formula),
+    "Constraint.source": ("source-citation", plain),
+    "GroupClass.use": ("format-use", plain),
+    "GroupClass.name": ("class-kernels-renamed", plain),
+    "GroupClass.when": ("class-condition", formula),
+    "GroupClass.summary": ("docs-summary", plain),
+    "Semantics.init": ("semantics-edge", _number),
+    "Semantics.reduce": ("semantics-sum", formula),
+    "Semantics.finish": ("semantics-finish", formula),
+    "Op.normal_form": ("form-kernels", plain),
+    "Relation.equals": ("relation-claim", plain),
+    "Relation.adjoint": ("relation-claim", plain),
+    "Relation.in": ("relation-claim", plain),
+    "Relation.gradient": ("relation-claim", plain),
+    "Relation.of": ("relation-claim", plain),
+    "Relation.with": ("relation-claim-changed", plain),
+    "Relation.formats": ("relation-claim-changed", plain),
+    "Discrepancy.use": ("format-use", plain),
+    "Discrepancy.id": ("discrepancy-evidence", plain),
+    "Discrepancy.page": ("discrepancy-evidence", plain),
+    "Discrepancy.library": ("discrepancy-evidence", plain),
+    "Discrepancy.ruling": ("discrepancy-ruling", plain),
+    "Discrepancy.concerns": ("discrepancy-evidence", plain),
+    "Discrepancy.why": ("discrepancy-evidence", plain),
+}
+
+
+@dataclass(frozen=True)
+class Many:
+    """A list or map: the stem of `-added` and `-removed`, the rules of a rename and of another order, the items' area.
+
+    `words` are the two changes where they are called otherwise.
+    """
+
+    stem: str
+    renamed: str = ""
+    order: str = ""
+    area: str = ""
+    words: tuple[str, str] = ("added", "removed")
+
+
+VALUES = {"let": "value", "padding": "padding", "shape": "shape"}
+MANY: Mapping[str, Many] = {
+    "Op.source": Many("source-citation", order="source-citation-changed"),
+    "Op.dims": Many("dim-size", "dim-role-renamed", "dim-order-changed"),
+    "Op.attributes": Many("attribute-{need}", "attribute-parameter-renamed", "attribute-order-changed"),
+    "Op.layouts": Many("layout-table", order="format-text-changed"),
+    "Op.inputs": Many("input-{need}", "input-tensor-renamed", "input-order-changed", "input"),
+    "Op.outputs": Many("output-tensor", "output-tensor-renamed", "", "output"),
+    "Op.dtypes": Many("dtypes-row", order="dtypes-row-reordered"),
+    **{
+        f"Op.{section}": Many(f"{area}-name", "value-name-renamed", "value-order-changed", area)
+        for section, area in VALUES.items()
+    },
+    "Op.constraints": Many("constraint-rule", "constraint-rule-renamed", "constraint-order-changed"),
+    "Op.classes": Many("class-kernels", "class-kernels-renamed", "class-order-changed"),
+    "Op.relations": Many("relation-claim", order="relation-order-changed"),
+    "Op.discrepancies": Many(
+        "discrepancy-case", "discrepancy-evidence-changed", "discrepancy-order-changed", words=("opened", "closed")
+    ),
+    "Attribute.values": Many("{values}", "attribute-value-renamed", "attribute-value-reordered"),
+    "Attribute.refuse": Many("attribute-refusal", order="attribute-refusal-changed"),
+    "AllowedValue.aliases": Many("attribute-alias", order="format-text-changed"),
+    "Tensor.dims": Many("{area}-axes", order="{area}-axes-reordered"),
+    "Tensor.arrangements": Many("{area}-arrangement", "{area}-arrangement-renamed", "{area}-arrangement-reordered"),
+    "Arrangement.dims": Many("{area}-axes", order="{area}-axes-reordered"),
+    "Arrangement.index": Many("{area}-index-changed", order="{area}-axes-reordered"),
+    "Let.cases": Many("{area}-formula-changed", order="format-text-changed"),
+    "GroupClass.let": Many("class-sizes-changed", order="format-text-changed"),
+    "Semantics.ranges": Many("semantics-range", "semantics-range-renamed", "semantics-order-changed"),
+    "Semantics.where": Many("semantics-guard", order="semantics-guard-rewritten"),
+}
+# Fields that only hold other ones.
+INNER = ("Op.spatial_rank", "Op.semantics")
+# The stem of an item of a map that is no Node.
+LEAVES: Mapping[str, tuple[str, Judge]] = {
+    "Tensor.dims": ("{area}-axes", formula),
+    "Arrangement.dims": ("{area}-axes", formula),
+    "Arrangement.index": ("{area}-index", formula),
+    "Let.cases": ("{area}-formula", formula),
+    "GroupClass.let": ("class-sizes-changed", plain),
+    "Semantics.ranges": ("semantics-range", formula),
+}
+# Lists whose entries are known by their text alone, so that one that changed looks like another one.
+REPLACED: Mapping[Path, tuple[str, Judge]] = {
+    ("source",): ("source-citation", plain),
+    ("semantics", "where"): ("semantics-guard", formula),
+}
+# `padding-formula` is called a rule, because it is the rule of auto_pad that people know.
+_STEMS = {"padding-formula": "padding-rule"}
+
+
+def kind_of(was: Any, now: Any) -> str:
+    """`required`, `optional`, or, of what goes, what callers know it as."""
+    if now is MISSING:
+        return "parameter" if isinstance(was, Attribute) else "tensor"
+    needed = now.required if isinstance(now, Attribute) else not now.optional
+    return "required" if needed else "optional"
+
+
+def stem_of(stem: str, area: str) -> str:
+    stem = stem.replace("{area}", area)
+    for general, own in _STEMS.items():
+        stem = stem.replace(general, own)
+    return stem
+
+
+def rule_of(stem: str, word: str) -> str:
+    """The rule of a stem for a change; one rule serves all changes where there is none for each."""
+    if stem in RULES:
+        return stem
+    if stem == "attribute-default" and word in ("required", "optional"):
+        return f"attribute-need-{word}"
+    return next(rule for rule in (f"{stem}-{word}", f"{stem}-changed") if rule in RULES)

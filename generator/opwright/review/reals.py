@@ -1,0 +1,95 @@
+"""Formulas over elements of tensors as sums of products, so that those which differ by rounding only are equal.
+
+In: a formula, and how its integer parts are read. Out: its form; equal forms give the same values but for rounding.
+Nothing is cancelled, taken out of min or max, or multiplied by zero: infinities, NaN and signs would tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from .algebra import Unproven
+
+Product = tuple[tuple[Hashable, int], ...]
+Form = frozenset[tuple[Product, Fraction]]
+MOST_TERMS = 200
+
+
+class Reals:
+    """Reads formulas; `element` and `whole` say what a read and an integer part are known by."""
+
+    def __init__(self, element: Callable[[Read], Hashable], whole: Callable[[Expr], Hashable]) -> None:
+        self.element, self.whole = element, whole
+
+    def form(self, tree: Expr) -> Form:
+        """The sum of products that a formula is."""
+        if isinstance(tree, Number):
+            if not math.isfinite(tree.value):
+                return _one(("number", tree.value))
+            return frozenset({((), Fraction(tree.value))} if tree.value else ())
+        if isinstance(tree, Read):
+            return _one(("element", self.element(tree)))
+        if isinstance(tree, Name) or (isinstance(tree, Call) and tree.function == "prod"):
+            return _one(("whole", self.whole(tree)))
+        if isinstance(tree, Unary) and tree.op == "-":
+            return frozenset((product, -factor) for product, factor in self.form(tree.operand))
+        if isinstance(tree, Binary) and tree.op in "+-":
+            left, right = self.form(tree.left), self.form(tree.right)
+            return _sum(left, right if tree.op == "+" else frozenset((product, -factor) for product, factor in right))
+        if isinstance(tree, Binary) and tree.op in "*/":
+            left, right = self.form(tree.left), self.form(tree.right)
+            return _times(left, right if tree.op == "*" else _inverse(right))
+        if isinstance(tree, Binary) and tree.op == "%":
+            return _one(("%", self.form(tree.left), self.form(tree.right)))
+        if isinstance(tree, Call) and tree.function in ("min", "max"):
+            return _one((tree.function, frozenset(map(self.form, tree.arguments))))
+        if isinstance(tree, Call) and tree.function in ("floor", "ceil"):
+            (inner,) = tree.arguments
+            assert isinstance(inner, Binary)
+            return _one((tree.function, self.form(inner.left), self.form(inner.right)))
+        raise Unproven
+
+
+def _one(key: Hashable) -> Form:
+    return frozenset({(((key, 1),), Fraction(1))})
+
+
+def _sum(left: Form, right: Form) -> Form:
+    if not left or not right:
+        raise Unproven  # -0.0 + 0 is 0.0
+    terms = dict(left)
+    for product, factor in right:
+        terms[product] = terms.get(product, Fraction(0)) + factor
+        if not terms[product]:
+            raise Unproven
+    return frozenset(terms.items())
+
+
+def _times(left: Form, right: Form) -> Form:
+    if not left or not right or len(left) * len(right) > MOST_TERMS:
+        raise Unproven
+    terms: dict[Product, Fraction] = {}
+    for ours, a in left:
+        for theirs, b in right:
+            powers = dict(ours)
+            for key, power in theirs:
+                powers[key] = powers.get(key, 0) + power
+                if abs(powers[key]) < abs(power):
+                    raise Unproven
+            product = tuple(sorted(powers.items(), key=repr))
+            terms[product] = terms.get(product, Fraction(0)) + a * b
+            if not terms[product]:
+                raise Unproven
+    return frozenset(terms.items())
+
+
+def _inverse(form: Form) -> Form:
+    if not form:
+        raise Unproven
+    if len(form) > 1:
+        return frozenset({(((form, -1),), Fraction(1))})
+    ((product, factor),) = form
+    return frozenset({(tuple((key, -power) for key, power in product), 1 / factor)})

@@ -1,0 +1,121 @@
+"""What changed beside the specs: the lock, the waivers, and the tool that is kept with them.
+
+In: both sides. Out: edits, which no operation carries. A branch cannot excuse itself: what it writes into these records
+is told, and it is judged by the severities of its base.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from ..language.hashing import digest, semantic_hash
+from ..language.model import Library
+from ..language.schema import place
+from ..language.source import Mark, SpecInvalid
+from .sides import Side, SideInvalid
+from .waivers import Lock, Waivers, read_lock, read_waivers
+from .walk import Edit
+
+LOCK, WAIVERS = "LOCK.yaml", "waivers.yaml"
+TOOLS = {"templates": "template-files-changed", "generator": "generator-code-changed"}
+NAMED = 3  # files of a tool that a finding names; the rest is counted
+
+
+def waivers_of(side: Side, today: datetime.date) -> Waivers:
+    """The waivers and severities of a side; SideInvalid where it says them wrongly."""
+    try:
+        return read_waivers(side.records.get(WAIVERS), side.place(WAIVERS), today)
+    except SpecInvalid as invalid:
+        raise SideInvalid(side.name, invalid) from None
+
+
+def lock_of(side: Side) -> Lock:
+    """The lock of a side; SideInvalid where it is none."""
+    try:
+        return read_lock(side.records.get(LOCK), side.place(LOCK))
+    except SpecInvalid as invalid:
+        raise SideInvalid(side.name, invalid) from None
+
+
+def revisions(before: Library, after: Library, old: Lock, new: Lock) -> list[Edit]:
+    """Operations that mean something else under a revision that was given out, and what the lock does not hold."""
+    given = {f"{op.op}@{op.revision}": semantic_hash(op) for op in before.ops}
+    known = new.revisions | old.revisions | given
+    places = {op.op: op.at.key("revision") for op in before.ops}
+    hashes = {f"{op.op}@{op.revision}": semantic_hash(op) for op in after.ops}
+    kept = [release for release, found in hashes.items() if known.get(release, found) != found]
+    meaning = digest([(release, known[release], hashes[release]) for release in kept])[:16]
+    found = []
+    for op, release in zip(after.ops, hashes):
+        at = (places.get(op.op), op.at.key("revision"), op.op)
+        if release in kept:
+            found.append(_edit("op-revision-kept", "revision", _listed(kept), f"another meaning, {meaning}", *at))
+        elif new.revisions and release not in known:
+            found.append(_edit("op-revision-unlocked", "revision", release, "", *at))
+    return [*found, *_entries(old, new, kept)]
+
+
+def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
+    """What changed in the lock itself, but for the revisions that are `told` of as operations."""
+    was, now = old.revisions, new.revisions
+    changes = {
+        "added": [release for release in now if release not in was],
+        "removed": [release for release in was if release not in now],
+        "changed": [name for name in now if name in was and was[name] != now[name] and name not in told],
+    }
+    for change, releases in changes.items():
+        if releases:
+            marks = (_first(old, releases), _first(new, releases))
+            yield _edit(f"lock-entry-{change}", _listed(releases), _said(was, releases), _said(now, releases), *marks)
+
+
+def _said(side: Mapping[str, str], releases: Iterable[str]) -> str:
+    found = [side[release] for release in releases if release in side]
+    return (found[0] if len(found) == 1 else digest(*found))[:16] if found else "nothing"
+
+
+def _first(lock: Lock, releases: Iterable[str]) -> Mark | None:
+    return next((place(key, lock.at) for release in releases for key in lock.revisions if key == release), None)
+
+
+def waived(old: Waivers, new: Waivers) -> Iterator[Edit]:
+    """Waivers that came, went or changed, and severities that others replace from the next change on."""
+    was, now = ({(w.rule, w.fingerprint): w for w in side.waivers} for side in (old, new))
+    for rule, fingerprint in dict.fromkeys([*was, *now]):
+        one, other = was.get((rule, fingerprint)), now.get((rule, fingerprint))
+        if one != other:
+            change = "added" if one is None else "removed" if other is None else "changed"
+            said, instead = (f"until {w.expires}: {w.reason}" if w else "nothing" for w in (one, other))
+            marks = (one.at if one else None, other.at if other else None)
+            yield _edit(f"waiver-entry-{change}", f"{rule} {fingerprint}", said, instead, *marks)
+    for axis in sorted({*old.severity, *new.severity}):
+        said, instead = (side.severity.get(axis, "as is") for side in (old, new))
+        if said != instead:
+            marks = (_severity(old, axis), _severity(new, axis))
+            yield _edit("waiver-severity-changed", f"severity.{axis}", said, instead, *marks)
+
+
+def _severity(side: Waivers, axis: str) -> Mark | None:
+    return next((place(key, side.at) for key in side.severity if key == axis), None)
+
+
+def tools(base: Side, head: Side) -> Iterator[Edit]:
+    """Templates and generator, where both sides are states of a repository that keeps them."""
+    for name in base.tools.keys() & head.tools.keys():
+        was, now = base.tools[name], head.tools[name]
+        files = sorted(file for file in {*was, *now} if was.get(file) != now.get(file))
+        if files:
+            path = _listed([f"{name}/{file}" for file in files])
+            yield _edit(TOOLS[name], path, digest(was)[:16], digest(now)[:16])
+
+
+def _listed(names: list[str]) -> str:
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + rest
+
+
+def _edit(
+    rule: str, path: str, was: str, now: str, old: Mark | None = None, new: Mark | None = None, op: str = ""
+) -> Edit:
+    return Edit(rule, op, path, was, now, old, new, lambda made: made)

@@ -1,0 +1,144 @@
+"""What is compiled, and the names that follow from its content.
+
+In: C files, declarations, flags. Out: a `Target`, a unit in one mode, under whose name its library is built and found.
+
+An entry of the cache is a directory `<unit>-<content>-<toolchain>` with the library, its SHA-256 and the build log.
+`content` hashes what the library is made from: C text, declarations, flags, platform, and for API mode Python's ABI and
+cffi. `toolchain` hashes who made it: the compiler's own version output and the CPU's features. Neither holds a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import cffi
+
+from ._errors import BuildError, quoted
+
+Mode = Literal["api", "abi", "object"]
+
+_RECIPE = "7"  # raised when kernels are compiled otherwise than before: part of every content hash
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What becomes one extension, or one object that extensions need.
+
+    `cdef` holds plain C declarations (no `...`), `sources` the C files that define them, `include` the folders of the
+    headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `tuning` are
+    flags for the sake of speed, of a word or more each: each is left out where the compiler refuses `probe` with it or
+    warns. `needs` are units of one file each that become objects and are linked in. `probe` is C that every compiler
+    must take that is fit for the unit.
+    """
+
+    name: str
+    cdef: str
+    sources: tuple[Path, ...]
+    include: tuple[Path, ...]
+    flags: tuple[str, ...]
+    tuning: tuple[str, ...] = ()
+    needs: tuple[Unit, ...] = ()
+    probe: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"unit name {self.name!r} is not an identifier")
+        if any("native" in flag for flag in self.flags):
+            raise ValueError(f"unit {self.name}: 'native' in its flags means another CPU elsewhere; name the features")
+        if any(len(unit.sources) != 1 for unit in self.needs):
+            raise ValueError(f"unit {self.name} needs a unit that is not one file, which has no one object")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A unit in one mode, and the names that follow from its content."""
+
+    unit: Unit
+    mode: Mode
+    content: str
+
+    @property
+    def module(self) -> str:
+        return f"_opwright_{self.unit.name}_{self.content}"
+
+    @property
+    def stem(self) -> str:
+        return f"{self.unit.name}-{self.content}-"
+
+    @property
+    def file(self) -> str:
+        """The name of its library in an entry."""
+        return f"{self.module}.{'o' if self.mode == 'object' else 'so'}"
+
+    @property
+    def needs(self) -> list[Target]:
+        return [target(unit, "object") for unit in self.unit.needs]
+
+    def steps(self) -> list[str]:
+        """What its build does, for a progress bar."""
+        after = {"api": ["cffi glue", "link"], "abi": ["link"], "object": []}[self.mode]
+        return [f"{self.unit.name}: {step}" for step in [*(path.name for path in self.unit.sources), *after]]
+
+
+def targets(unit: Unit) -> list[Target]:
+    """The unit in the modes to look for, the better one first. BuildError where OPWRIGHT_FFI names no mode."""
+    return [target(unit, mode) for mode in _modes()]
+
+
+def _modes() -> tuple[Mode, ...]:
+    wanted = os.environ.get("OPWRIGHT_FFI")
+    if not wanted:
+        return "api", "abi"
+    if wanted not in ("api", "abi"):
+        raise BuildError(f"OPWRIGHT_FFI is {quoted(wanted)}, expected 'api' or 'abi'")
+    return ("api",) if wanted == "api" else ("abi",)
+
+
+def target(unit: Unit, mode: Mode) -> Target:
+    """The unit in one mode."""
+    parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
+    parts += ["tuning", *unit.tuning, unit.probe]
+    parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
+    parts += [target(needed, "object").content for needed in unit.needs]
+    if mode == "api":
+        parts += [str(sysconfig.get_config_var("SOABI")), cffi.__version__]
+    for source in unit.sources:
+        parts += [source.name, source.read_bytes()]
+    for folder in unit.include:
+        for header in sorted(folder.rglob("*.h")):
+            parts += [header.relative_to(folder).as_posix(), header.read_bytes()]
+    return Target(unit, mode, digest(parts)[:24])
+
+
+def digest(parts: Sequence[str | bytes]) -> str:
+    """SHA-256 over `parts`, each with its length, so that no two lists of parts look alike."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        total.update(b"%d:" % len(data))
+        total.update(data)
+    return total.hexdigest()
+
+
+def python_include() -> list[Path]:
+    """The folders of Python's headers, which API mode needs."""
+    return [Path(folder) for name in ("include", "platinclude") if (folder := sysconfig.get_path(name))]
+
+
+def buildable(wanted: Sequence[Target]) -> Target:
+    """The first of a unit's targets that can be compiled here. BuildError where API mode lacks Python's headers."""
+    for one in wanted:
+        if one.mode == "abi" or any((folder / "Python.h").is_file() for folder in python_include()):
+            return one
+    raise BuildError(
+        "OPWRIGHT_FFI is 'api', but Python.h is missing: install Python's headers "
+        "(Debian and Ubuntu: apt install python3-dev; Fedora: dnf install python3-devel), or unset it"
+    )

@@ -1,0 +1,101 @@
+"""Nodes of C: each has its macro, and what is printed of a tree means what the tree means."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from opwright.emit import nodes, printer, render
+from opwright.emit.nodes import Binary, Call, Cast, Conditional, Expr, Literal, Name, Unary
+from support import checkout
+
+ENVIRONMENT = render.environment(checkout.ROOT / "templates")
+VALUES = {"a": 7, "b": 3, "c": 12, "d": 1}
+OPERATORS = ("*", "/", "%", "+", "-", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
+
+
+def printed(node: Expr) -> str:
+    return printer.c(ENVIRONMENT, node)
+
+
+def test_every_kind_of_node_has_a_macro_and_every_macro_a_kind():
+    module = ENVIRONMENT.get_template(printer.TEMPLATE).module
+    macros = {name for name in vars(module) if not name.startswith("_")}
+    assert macros == {"block", "brackets", *map(printer.macro_name, printer.KINDS)}
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (Binary("*", nodes.plus(Name("a"), Name("b")), Name("c")), "(a + b) * c"),
+        (Binary("-", Name("a"), nodes.plus(Name("b"), Name("c"))), "a - (b + c)"),
+        (Binary("/", Name("a"), nodes.product([Name("b"), Name("c")])), "a / (b * c)"),
+        (nodes.plus(Name("a"), nodes.plus(Name("b"), Name("c"))), "a + b + c"),
+        (Unary("-", Unary("-", Name("a"))), "-(-a)"),
+        (Unary("-", Binary("/", Name("a"), Name("b"))), "-(a / b)"),
+        (Cast("float", Binary("*", Name("a"), Name("b"))), "(float)(a * b)"),
+        (Binary("+", Name("s"), Conditional(Name("p"), Name("a"), nodes.ZERO)), "s + (p ? a : 0)"),
+        (Binary("||", nodes.both([Name("a"), Name("b")]), Name("c")), "(a && b) || c"),
+        (nodes.chosen(Name("w"), [Name("a"), Name("b"), Name("b")]), "w == 0 ? a : b"),
+        (nodes.nested("min", [Name("a"), Name("b"), Name("a"), Name("c")]), "min(a, min(b, c))"),
+        (nodes.added([(True, nodes.product([Name("a"), Name("b")])), (True, Name("c"))]), "-a * b - c"),
+        (nodes.added([]), "0"),
+        (nodes.real(float("-inf"), "f"), "-INFINITY"),
+        (nodes.real(-0.0, "f"), "-0.0f"),
+        (nodes.real(1e-30, ""), "1e-30"),
+    ],
+)
+def test_brackets_stand_where_the_tree_needs_them_and_nowhere_else(node: Expr, text: str):
+    assert printed(node) == text
+
+
+def drawn(source: random.Random, depth: int) -> tuple[Expr, int]:
+    """A random tree and its value; no divisor is 0."""
+    if depth == 0 or source.random() < 0.15:
+        name = source.choice([*VALUES, ""])
+        return (Name(name), VALUES[name]) if name else (Literal("5"), 5)
+    (left, one), (right, other) = drawn(source, depth - 1), drawn(source, depth - 1)
+    kind = source.random()
+    if kind < 0.1:
+        return (Unary("-", left), -one) if source.random() < 0.5 else (Unary("!", left), int(not one))
+    if kind < 0.2:
+        third, last = drawn(source, depth - 1)
+        return Conditional(left, right, third), other if one else last
+    if kind < 0.25:
+        return Cast("int64_t", left), one
+    if kind < 0.3:
+        return Call("least", (left, right)), min(one, other)
+    operator = source.choice(OPERATORS)
+    if operator in "/%" and other == 0:
+        operator = "-"
+    quotient = 0 if other == 0 else abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
+    remainder = one - quotient * other
+    results = {"*": one * other, "/": quotient, "%": remainder, "+": one + other, "-": one - other, "<": one < other}
+    results |= {"<=": one <= other, ">": one > other, ">=": one >= other, "==": one == other, "!=": one != other}
+    results |= {"&&": bool(one and other), "||": bool(one or other)}
+    return Binary(operator, left, right), int(results[operator])
+
+
+def test_a_compiler_reads_of_the_text_what_the_tree_says_and_has_no_warning(tmp_path: Path):
+    source = random.Random(16)
+    trees = [tree for tree in (drawn(source, 1 + number % 4) for number in range(400)) if abs(tree[1]) < 2**40]
+    lines = [f"    failed += ({printed(tree)}) != {value};" for tree, value in trees]
+    declared = [f"    volatile int64_t {name} = {value};" for name, value in VALUES.items()]
+    text = [
+        "#include <stdint.h>",
+        "static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }",
+        "int main(void)",
+        "{",
+        *declared,
+        "    int failed = 0;",
+        *lines,
+        "    return failed != 0;",
+        "}",
+    ]
+    (tmp_path / "trees.c").write_text("\n".join(text) + "\n", encoding="utf-8")
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-bool-compare", "-Wno-int-in-bool-context"]
+    subprocess.run([os.environ.get("CC", "cc"), *flags, "trees.c", "-o", "trees"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "trees"]).returncode == 0

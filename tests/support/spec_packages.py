@@ -1,0 +1,123 @@
+"""Packages made of specs for a test's sake: compiled fast, called on one instruction set, held against the interpreter."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from opwright.language import expr
+from opwright.language.model import Op
+from opwright.oracle import interpret
+
+from .spec_calls import Caller, Drawn, Rng
+
+# A compiler that takes the least time: what is told here is whether values are right.
+QUICK = """#!/bin/sh
+for word do
+  shift
+  [ "$word" = -O2 ] && word=-O1
+  [ "$word" = -ftree-vectorize ] || set -- "$@" "$word"
+done
+exec ${CC_OF_TESTS:-cc} "$@"
+"""
+
+
+@contextlib.contextmanager
+def quick_compiler(folder: Path) -> Iterator[None]:
+    """CC is a compiler that hardly optimises, and cffi needs no glue."""
+    script = folder / "quick-cc"
+    script.write_text(QUICK)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    with environment(CC=str(script), OPWRIGHT_FFI="abi"):
+        yield
+
+
+@contextlib.contextmanager
+def environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def instruction_set(module: ModuleType, name: str) -> Iterator[None]:
+    """Calls of the package take kernels of one instruction set, where they have such; scratch memory holds NaN."""
+    operation, scratch = (importlib.import_module(f"{module.__name__}.{part}") for part in ("_operation", "_scratch"))
+    with environment(OPWRIGHT_ISA=name):
+        operation.forget()
+        scratch.POISON = 0xFF
+        try:
+            yield
+        finally:
+            scratch.POISON = None
+    operation.forget()
+
+
+def usable(module: ModuleType) -> list[str]:
+    """The instruction sets that this CPU has, the best one first."""
+    isa = importlib.import_module(f"{module.__name__}._isa")
+    flags = isa.cpu_flags()
+    return [found.name for found in reversed(isa.ISAS) if found.needs <= flags]
+
+
+def disagreement(module: ModuleType, op: Op, drawn: Drawn, threads: int | None = None) -> str | None:
+    """How the package and the interpreter differ on a call; None where they do not."""
+    try:
+        found = getattr(module, op.function)(*drawn.inputs, **drawn.attributes, threads=threads)
+    except module.SpecError as error:
+        if drawn.judgement.accepted:
+            return f"refused by {error.rule}: {error}"
+        return None if _tells(error.rule, drawn.judgement.violations) else f"refused by {error.rule}: {error}"
+    except TypeError as error:
+        return None if any(rule.endswith("-missing") for rule in drawn.judgement.violations) else f"TypeError: {error}"
+    if not drawn.judgement.accepted:
+        return f"accepted, with the shape {found.shape}"
+    expected = interpret.compute(op, drawn.inputs, drawn.attributes)
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
+    ours, theirs = found.astype(np.float64), expected.astype(np.float64)
+    wrong = np.argwhere(~np.isclose(ours, theirs, **_tolerance(op, found), equal_nan=True))
+    if not len(wrong):
+        return None
+    cell = tuple(map(int, wrong[0]))
+    return f"{op.output.name}{list(cell)} = {ours[cell]}, the interpreter {theirs[cell]} ({len(wrong)} of {ours.size})"
+
+
+def _tells(rule: str, violations: tuple[str, ...]) -> bool:
+    """Whether a refusal names what is wrong; of tensors that contradict one another either may be blamed."""
+    return rule in violations or (rule.endswith("-shape") and any(v.endswith("-shape") for v in violations))
+
+
+def _tolerance(op: Op, found: np.ndarray) -> dict[str, float]:
+    """None, as data are small integers; but quotients and real numbers are rounded at every step."""
+    trees = [op.semantics.assignment.value, *([op.semantics.finish.tree] if op.semantics.finish else [])]
+    rounds = any(isinstance(n, expr.Binary) and n.op == "/" for tree in trees for n in expr.walk(tree))
+    if not rounds and not any(a.type == "f32" for a in op.attributes):
+        return {"rtol": 0, "atol": 0}
+    return {"rtol": {2: 1e-2, 4: 1e-4, 8: 1e-4}[found.itemsize], "atol": 1e-4}
+
+
+def first_disagreement(
+    module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str] | None = None
+) -> str | None:
+    """Legal calls and calls a step away from legal; the first on which package and interpreter differ."""
+    caller = Caller(op, rng)
+    for number, drawn in enumerate(caller.legal(count)):
+        for call in (drawn, caller.nearly(drawn)):
+            if seen is not None:
+                seen[f"{op.op} {'legal' if call.judgement.accepted else 'refused'}"] += 1
+            said = disagreement(module, op, call, [None, 1, 3][number % 3])
+            if said is not None:
+                return f"{op.op}: {said}\n{call}"
+    return None
