@@ -6,19 +6,23 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 # Options of pip install, such as another index.
 PIP_FLAGS ?=
+# The tests that compile no kernel and start no process.
+QUICK := $(wildcard tests/language tests/derive tests/emit tests/oracle)
 
-.PHONY: help demo test test-hard bench peers generate check lint clean
+.PHONY: help demo test test-quick coverage test-hard bench peers generate check lint clean
 
 help:
-	@echo 'make demo      generate, build, upsample a photograph, execute a oneDNN graph dump'
-	@echo 'make test      run every test'
-	@echo 'make test-hard hostile conditions at full length: sanitizers, broken caches, threads, garbage; long'
-	@echo 'make bench     time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
-	@echo 'make peers     install what some tests compare with: PyTorch, oneDNN (2 GB)'
-	@echo 'make generate  write generated/ from spec/ and templates/'
-	@echo 'make check     fail where generated/ is out of date'
-	@echo 'make lint      ruff and mypy --strict'
-	@echo 'make clean     delete .venv, caches and pictures'
+	@echo 'make demo        generate, build, upsample a photograph, execute a oneDNN graph dump'
+	@echo 'make test        run every test'
+	@echo 'make test-hard   hostile conditions at full length: sanitizers, broken caches, threads, garbage; long'
+	@echo 'make test-quick  what compiles nothing, in less than a minute'
+	@echo 'make coverage    run every test and show which lines of the generator none reaches'
+	@echo 'make bench       time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
+	@echo 'make peers       install what some tests compare with: PyTorch, oneDNN (2 GB)'
+	@echo 'make generate    write generated/ from spec/ and templates/'
+	@echo 'make check       fail where generated/ is out of date'
+	@echo 'make lint        ruff, its formatter, and mypy --strict'
+	@echo 'make clean       delete .venv, caches and pictures'
 
 demo: $(STAMPS)/demo
 	$(BIN)/opwright demo
@@ -28,6 +32,12 @@ test: $(STAMPS)/test
 
 test-hard: $(STAMPS)/test
 	OPWRIGHT_SWEEP=full $(BIN)/python -m pytest -n auto --dist worksteal -m hard $(PYTEST_FLAGS)
+
+test-quick: $(STAMPS)/test
+	$(BIN)/python -m pytest -n auto --dist worksteal -q $(QUICK) $(PYTEST_FLAGS)
+
+coverage: $(STAMPS)/test
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term-missing:skip-covered $(PYTEST_FLAGS)
 
 bench: $(STAMPS)/bench
 	$(BIN)/opwright bench $(if $(FULL),--full) $(BENCH_FLAGS)
@@ -42,6 +52,7 @@ check: $(STAMPS)/demo
 
 lint: $(STAMPS)/test
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:

@@ -26,8 +26,8 @@ from ._errors import BuildError, quoted
 from ._isa import cpu_flags
 from ._units import Unit, digest
 
-SAID_AFTER = 30.0  # seconds until a compiler that does not end is talked about
-KILLED_AFTER = 900.0  # seconds until it is given up; the slowest file takes 5
+SAID_AFTER = 60.0  # seconds until a compiler that does not end is talked about
+KILLED_AFTER = 900.0  # seconds until it is given up
 _POLL = 0.5  # seconds between looks at the clock
 _SAID = 2000  # characters of what a compiler says, in a message
 

@@ -153,7 +153,7 @@ def _limits(minimum: int | None, maximum: int | None) -> str:
     return f">= {minimum}" if maximum is None else f"<= {maximum}"
 
 
-def _clipped(value: int, minimum: int | None, maximum: int | None) -> int:
+def _clipped(value: float, minimum: int | None, maximum: int | None) -> float:
     low = value if minimum is None else max(value, minimum)
     return low if maximum is None else min(low, maximum)
 
@@ -199,10 +199,14 @@ def integers(
     return numbers
 
 
-def real(name: str, value: object) -> float:
-    """A real number, rounded to f32; what is too large becomes infinite."""
+def real(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> float:
+    """A real number within its range, rounded to f32; what is too large becomes infinite."""
     with np.errstate(over="ignore"):
-        return float(np.float32(real_scalar(name, value)))
+        number = float(np.float32(real_scalar(name, value)))
+    nearest = _clipped(number, minimum, maximum)
+    if nearest != number and number == number:
+        raise Refusal(f"{name}-range", name, str(number), f"a number {_limits(minimum, maximum)}", nearest)
+    return number
 
 
 def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None]) -> int:

@@ -23,7 +23,7 @@ from pathlib import Path
 from . import _private
 
 SAID_AFTER = 10.0  # seconds without a sign of life from a builder, until those who wait for it are told
-TAKEN_OVER_AFTER = 60.0  # and until they wait no longer; no file takes more than 5
+TAKEN_OVER_AFTER = 60.0  # and until they wait no longer; each file that is compiled is such a sign
 KEPT = 90 * 24 * 3600  # seconds since an entry was used last
 _POLL = 0.02  # seconds between looks at a lock
 _ENTRY = re.compile(r"\w+-[0-9a-f]{24}-[0-9a-f]{12}(\.lock|\.log)?")

@@ -19,9 +19,9 @@ from audit.pages_of import ROOT, audited, library, text_of
 from audit.test_real_pages import RULED
 from audit.test_real_pages import text_of as published
 from opwright.audit import reference
-from opwright.audit.command import operation
 from opwright.audit.finding import Finding
 from opwright.audit.forms import read
+from opwright.commands.audit import operation
 from opwright.project import find
 
 OWN = ["upstream.md", "upstream_formats.md", "grid_tables.rst", "simple_tables.rst", "page.html"]

@@ -61,6 +61,28 @@ REFERENCE = {
         "outputs: [{name: b, dims: {R: M, S: N}}]\n" + F32.replace("a:", "c: f32, a:")
         + "semantics: {ranges: {m: M, n: N}, reduce: 'b[m, n] += a[m, n] * c[m, n]'}\n"
     ),
+    "ScatterOfWhatIsReadByBoth": (
+        "dims: {rows: {symbol: M, min: 0}, steps: {symbol: V, min: 1}, cells: {symbol: P, min: 0}, span: {symbol: Q, min: 0}}\n"
+        "attributes: [{name: far, symbol: T, type: s64, min: 1, default: '2'}, {name: near, symbol: Y, type: s64, min: 1, default: '1'}]\n"
+        "inputs: [{name: a, dims: {V: V, P: P, M: M}}]\noutputs: [{name: b, dims: {Q: Q}}]\n" + F32
+        + "shape: {Q: (V - 1) * T + M}\n"
+        "semantics: {ranges: {m: V, i: M, k: M}, reduce: 'b[m * T + i] += a[m, m + Y * i - 2, k]'}\n"
+    ),
+    "StepsOnTwoAxes": (
+        "dims: {rows: {symbol: M, min: 0}, columns: {symbol: N, min: 0}, reads: {symbol: R, min: 0}}\n"
+        "inputs: [{name: c, dims: {N: N, M: M}}, {name: a, dims: {R: R, M: M}}]\noutputs: [{name: b, dims: {M: M}}]\n"
+        + F32.replace("a:", "c: f32, a:")
+        + "semantics: {ranges: {m: M, n: N}, reduce: 'b[m] += a[n - m, M - 1 - m] * c[n, m]'}\n"
+    ),
+    "RealWithinLimits": PAIR.replace("inputs:", "attributes: [{name: f, type: f32, default: '0', min: -1, max: 2}]\ninputs:")
+        + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * f'}\n",
+    "QuotientBesideAnotherSize": (
+        "dims: {channels: {symbol: A, min: 0}, cells: {symbol: C, min: 0}}\n"
+        "attributes: [{name: divisor, symbol: B, type: s64, min: 1, default: '2'}]\n"
+        "constraints: [{id: divides, expr: A % B == 0, say: groups divide, argument: divisor}]\n"
+        "inputs: [{name: a, dims: {P: A, Q: A / B, R: C}}]\noutputs: [{name: b, dims: {P: A}}]\n" + F32
+        + "semantics: {ranges: {m: A, q: A / B, r: C}, reduce: 'b[m] += a[m, q, r]'}\n"
+    ),
     "NamesOfRules": (
         "dims: {rows: {symbol: M, min: 0}}\nattributes: [{name: rule, type: s64, default: '1'},"
         " {name: say, type: s64, default: '1'}, {name: argument, type: s64, default: '1'}]\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opwright.language.hashing import semantic_hash
+from opwright.derive.contract import contract_hash
 from opwright.language.load import load_texts
 from opwright.language.model import Common, Op, Sources
 from opwright.language.schema import keys_of
@@ -195,7 +195,7 @@ def outcome(mutant: Mutant) -> list[str]:
 
 
 def _changed(old: Op, new: Op) -> bool:
-    return old.revision == new.revision and semantic_hash(old) != semantic_hash(new)
+    return old.revision == new.revision and contract_hash(old) != contract_hash(new)
 
 
 def wrong(mutant: Mutant) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from opwright.language.hashing import semantic_hash
+from opwright.derive.contract import contract_hash
 from opwright.language.load import load_texts
 from opwright.review.findings import Review
-from opwright.review.waivers import locked, read_lock
+from opwright.review.waivers import HASH, Lock, locked, read_lock
 from support import checkout, reviewing
 
 OP = "conv_transpose.yaml"
 SPECS = reviewing.by_semantics(OP)
 LIBRARY = load_texts(SPECS)
-LOCK = locked(LIBRARY, {})
+LOCK = locked(LIBRARY, Lock())
 INIT = ("  init: 0\n", "  init: 1\n")
 REVISION = ("revision: 1", "revision: 2")
 DOCS = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
@@ -49,8 +49,10 @@ def entry(name: str, value: str | None) -> str:
         (LOCK, entry("Convolution@1", "0" * 64), "lock-entry-changed"),
         (LOCK + f"  Convolution@7: {'0' * 64}\n", LOCK + f"  Convolution@7: {'1' * 64}\n", "lock-entry-changed"),
         (LOCK, entry("Convolution@1", None), "lock-entry-removed"),
-        (LOCK, "revisions: {}\n", "lock-entry-removed"),
-        (LOCK, "", "lock-entry-removed"),
+        (LOCK, f"hash: {HASH}\nrevisions: {{}}\n", "lock-entry-removed"),
+        (LOCK, "", "lock-hash-lowered"),
+        (LOCK, LOCK.replace(f"hash: {HASH}", "hash: 1"), "lock-hash-lowered"),
+        (LOCK.replace(f"hash: {HASH}", "hash: 1"), LOCK, "lock-hash-raised"),
         (entry("Convolution@1", None), LOCK, "lock-entry-added"),
         ("", LOCK, "lock-entry-added"),
     ],
@@ -58,7 +60,7 @@ def entry(name: str, value: str | None) -> str:
 def test_every_change_of_the_lock_is_a_finding_of_its_own(old: str, new: str, rule: str):
     found = reviewing.reviewed(SPECS, SPECS, old_lock=old, lock=new)
     assert ids(found) == [rule]
-    assert errors(found) == ([] if rule == "lock-entry-added" else [rule])
+    assert errors(found) == ([] if rule in ("lock-entry-added", "lock-hash-raised") else [rule])
 
 
 def test_an_entry_of_the_lock_that_is_rewritten_without_its_operation_is_an_error():
@@ -67,7 +69,7 @@ def test_an_entry_of_the_lock_that_is_rewritten_without_its_operation_is_an_erro
 
 
 def test_a_changed_meaning_whose_hash_is_rewritten_in_the_lock_is_told_once():
-    lock = locked(load_texts(MEANING), {})
+    lock = locked(load_texts(MEANING), Lock())
     found = reviewing.reviewed(SPECS, MEANING, old_lock=LOCK, lock=lock)
     assert ids(found) == ["op-revision-kept", "semantics-edge-changed"]
     assert errors(found) == ids(found)
@@ -75,8 +77,8 @@ def test_a_changed_meaning_whose_hash_is_rewritten_in_the_lock_is_told_once():
 
 def test_a_revision_that_is_lowered_with_the_lock_rewritten_is_an_error():
     raised = reviewing.edited(MEANING, OP, REVISION)
-    both = locked(load_texts(raised), read_lock(LOCK, "LOCK.yaml").revisions)
-    found = reviewing.reviewed(raised, MEANING, old_lock=both, lock=locked(load_texts(MEANING), {}))
+    both = locked(load_texts(raised), read_lock(LOCK, "LOCK.yaml"))
+    found = reviewing.reviewed(raised, MEANING, old_lock=both, lock=locked(load_texts(MEANING), Lock()))
     assert errors(found) == ["lock-entry-removed", "op-revision-kept", "op-revision-lowered"]
     assert "op-revision-lowered" in errors(reviewing.reviewed(raised, MEANING))
 
@@ -90,7 +92,7 @@ def test_an_edit_of_what_all_operations_share_asks_for_new_revisions_once():
 
 
 def test_a_revision_in_the_lock_keeps_its_meaning_whatever_the_base_says():
-    lock = "revisions: {ConvTranspose@2: 00000000000000aa}\n"
+    lock = f"hash: {HASH}\nrevisions: {{ConvTranspose@2: 00000000000000aa}}\n"
     found = reviewing.reviewed(SPECS, reviewing.edited(SPECS, OP, REVISION), old_lock=lock, lock=lock)
     assert ids(found) == ["op-revision-kept", "op-revision-raised"]
 
@@ -103,7 +105,7 @@ def test_a_new_revision_is_asked_to_be_locked_where_there_is_a_lock():
 
 
 def test_the_lock_only_grows():
-    first = locked(LIBRARY, {"Convolution@1": "00000000000000aa"})
+    first = locked(LIBRARY, Lock(hash=HASH, revisions={"Convolution@1": "00000000000000aa"}))
     known = read_lock(first, "LOCK.yaml").revisions
     assert known["Convolution@1"] == "00000000000000aa"
     assert len(known) == 6
@@ -112,8 +114,8 @@ def test_the_lock_only_grows():
 def test_the_lock_of_this_project_holds_every_revision_of_its_specs():
     committed = (checkout.ROOT / "spec/LOCK.yaml").read_text(encoding="utf-8")
     library = load_texts(reviewing.specs())
-    known = read_lock(committed, "LOCK.yaml").revisions
-    assert {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops}.items() <= known.items()
+    known = read_lock(committed, "LOCK.yaml")
+    assert {f"{op.op}@{op.revision}": contract_hash(op) for op in library.ops}.items() <= known.revisions.items()
     assert committed == locked(library, known)
 
 

@@ -45,6 +45,7 @@ ELSEWHERE = {
         "test_a_c_declaration_that_changes_under_its_name_is_told_once",
     ),
     **{f"lock-entry-{change}": ("about the lock", LOCK) for change in ("added", "removed", "changed")},
+    **{f"lock-hash-{change}": ("about the lock", LOCK) for change in ("raised", "lowered")},
     **{f"waiver-entry-{change}": ("about waivers", WAIVERS) for change in ("added", "removed", "changed")},
     "waiver-severity-changed": ("about severities", WAIVERS),
     "template-files-changed": ("about the templates, not a spec", TOOLS),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,15 @@ OPS = (
 LETTERS = "m n i j k c g o p q r t u v x y z xy ii u1 g1 k1 oc".split()
 COMMON = """\
 dims:
-  shared_size: {symbol: SH, min: 0, typical: 6, summary: a size that specs share}
+  shared_size: {min: 0, typical: 6, summary: a size that specs share}
 attributes:
   - {name: alpha, symbol: AL, type: f32, default: "0.5", min: -4, max: 4, summary: A factor that specs share.}
 let:
-  twice: {value: "2 * AL2", summary: a value that specs share}
-  thrice: {value: "3", summary: a number that specs share}
+  three: {value: "3", summary: a number that specs share, source: page-1}
 layouts:
   shared_order: {ab: [A, B], ba: [B, A]}
 constraints:
-  - {id: shared-rule, expr: "SH <= 4096", say: the shared size is small, argument: alpha}
+  - {id: shared-rule, expr: AL < 3, say: the factor is small, argument: alpha, source: page-1}
 classes:
   - {name: rest, summary: all that are left}
 discrepancies:
@@ -64,6 +63,7 @@ class Draft:
 
     def __init__(self, rng: Rng, op: str) -> None:
         self.rng = rng
+        self.fast = ["f32", "bf16", "f16"]  # the rows of a normal form
         self.taken: set[str] = set()
         self.folded: set[str] = set()
         self.spec: dict[str, Any] = {
@@ -109,7 +109,8 @@ class Draft:
             entry["typical"] = int(self.one([1, 4, 64]))
         if self.chance(0.3):
             entry["summary"] = "cells"
-        self.dims[f"size_{len(self.dims)}"] = {**entry, **keys}
+        shared = "shared_size" not in self.dims and not keys and self.chance(0.1)
+        self.dims["shared_size" if shared else f"size_{len(self.dims)}"] = {**entry, **keys}
         return symbol
 
     def number(self, least: int, **keys: Any) -> str:
@@ -176,7 +177,7 @@ class Draft:
         if chance(0.2):
             spec["source"] = ["page-1"]
         items: list[dict[str, Any]] = [*inputs, output, *(a for a in self.attributes if isinstance(a, dict))]
-        for item in [*items, *self.constraints]:
+        for item in [*items, *(c for c in self.constraints if isinstance(c, dict))]:
             if chance(0.1):
                 item["source"] = "page-1"
         for item in items:
@@ -196,14 +197,23 @@ class Draft:
             row |= {str(t["name"]): "s32" for t in inputs if "shape_of" in t}
         spec["let"], spec["shape"], spec["constraints"] = self.lets, self.shape, self.constraints
         spec["semantics"] = semantics
-        if chance(0.1):
-            spec["relations"] = [{"equals": spec["op"], "with": {t["name"]: t["name"] for t in [*inputs, output]}}]
+        if chance(0.2):
+            spec["relations"] = [self.relation(inputs, output)]
         return {key: value for key, value in spec.items() if value not in ({}, [])}
+
+    def relation(self, inputs: list[dict[str, Any]], output: dict[str, Any]) -> dict[str, Any]:
+        """A tie of the operation to itself, which is well said, if not true."""
+        data = [tensor["name"] for tensor in inputs if "shape_of" not in tensor]
+        relation = {"with": {name: name for name in [*data, output["name"]]}}
+        kind = self.one(["equals", "adjoint", "gradient"])
+        relation |= {"adjoint": {"in": data[0]}, "gradient": {"of": data[0]}}.get(kind, {})
+        words = [word for tensor in [*inputs, output] for word in self.layouts.get(tensor.get("layout", ""), {})]
+        return {kind: self.spec["op"], **relation, **({"formats": {words[0]: words[-1]}} if words else {})}
 
     def rows(self, inputs: list[str], output: str) -> list[dict[str, str]]:
         """Rows of data types that calls can tell apart."""
         if "normal_form" in self.spec and self.chance(0.8):  # which has fast kernels then
-            names = self.shuffled(["f32", "bf16", "f16"])[: int(self.one([1, 1, 2]))]
+            names = self.shuffled(self.fast)[: int(self.one([1, 1, 2]))]
             return [{**dict.fromkeys([*inputs, output], name), "accumulate": "f32"} for name in names]
         rows: dict[tuple[str, ...], dict[str, str]] = {}
         for _ in range(int(self.one([1, 1, 2, 3]))):
@@ -230,7 +240,7 @@ class Draft:
 
 def _extent(d: Draft, letters: dict[str, str]) -> str:
     """The extent of a new range letter."""
-    kind = d.one(["size"] * 5 + ["shared"] * 2 + ["attribute", "number", "quotient", "named"])
+    kind = "size" if not letters else d.one(["size"] * 5 + ["shared"] * 2 + ["attribute", "number", "quotient", "named"])
     if kind == "shared" and letters:
         return str(d.one(list(letters.values())))
     if kind == "attribute":
@@ -427,8 +437,10 @@ def _finished(d: Draft, inputs: list[dict[str, Any]], output: dict[str, Any], se
     if d.chance(0.15):
         d.attributes.append("alpha" if d.chance(0.5) else {"use": "alpha", "default": "1", "reason": "It is a test."})
         semantics["reduce"] += " * AL"
+        if d.chance(0.5):
+            d.constraints.append("shared-rule")
     if d.chance(0.1):
-        d.lets[d.take(SYMBOLS)] = {"use": "thrice"}
+        d.lets[d.take(SYMBOLS)] = {"use": "three"}
     d.spec = d.finish(inputs, output, semantics)
     return d
 
@@ -450,10 +462,12 @@ def texts_of(drafts: Iterable[Draft]) -> dict[str, str]:
     return {"_common.yaml": COMMON, "_sources.yaml": SOURCES, **own}
 
 
-def accepted(rng: Rng, refusals: Counter[str] | None = None) -> tuple[Draft, Library]:
+def accepted(
+    rng: Rng, refusals: Counter[str] | None = None, family: Callable[[Rng], Draft] = draw
+) -> tuple[Draft, Library]:
     """The next spec that loads."""
     while True:
-        draft = draw(rng)
+        draft = family(rng)
         try:
             return draft, load_texts(texts_of([draft]))
         except SpecInvalid as invalid:

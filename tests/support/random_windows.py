@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .random_specs import NAMES, SYMBOLS, Draft, Rng
+from .random_specs import NAMES, OPS, SYMBOLS, Draft, Rng
 
 RANKS = [(1, 1), (2, 2), (3, 3), (1, 2), (2, 3), (1, 3), (1, 3)]
 
@@ -63,11 +64,22 @@ def _symbols(d: Draft) -> _Window:
 
 def window(rng: Rng, op: str) -> Draft:
     """An operation over spatial axes."""
+    d, w = _started(rng, op)
+    return _pool(d, w) if d.chance(0.35) else _Convolution(d, w, d.chance(0.7)).draft()
+
+
+def form(rng: Rng, dtypes: Sequence[str] = ("f32", "bf16", "f16")) -> Draft:
+    """An operation with a normal form, most often with rows that have fast kernels."""
+    d, w = _started(rng, str(rng.choice(OPS)))
+    d.fast = list(dtypes)
+    return _Convolution(d, w, True).draft()
+
+
+def _started(rng: Rng, op: str) -> tuple[Draft, _Window]:
     d = Draft(rng, op)
     least, most = d.one(RANKS)
     d.spec["spatial_rank"] = {"min": least, "max": most}
-    w = _symbols(d)
-    return _pool(d, w) if d.chance(0.35) else _Convolution(d, w).draft()
+    return d, _symbols(d)
 
 
 def _data(d: Draft, name: str, batch: str, channels: str, space: str, layouts: dict[str, Any]) -> dict[str, Any]:
@@ -131,8 +143,8 @@ def _pool(d: Draft, w: _Window) -> Draft:
 class _Convolution:
     """A convolution, solved for the small side, the big one or the weights, with or without groups."""
 
-    def __init__(self, d: Draft, w: _Window) -> None:
-        self.d, self.w = d, w
+    def __init__(self, d: Draft, w: _Window, form: bool) -> None:
+        self.d, self.w, self.form = d, w, form
         self.solve = d.one(["x", "y", "w"])
         self.batch, self.bigs, self.smalls = d.size(), d.size(), d.size()
         self.grouped = d.chance(0.6)
@@ -176,7 +188,7 @@ class _Convolution:
         semantics["reduce"] = f"{target} += {' * '.join(reads)}"
         bias = self.bias(output, inputs, semantics)
         self.shapes(output, inputs)
-        if d.chance(0.7):
+        if self.form:
             names = {"groups": self.groups, "stride": w.stride, "dilation": w.dilation, "pad": w.pad}
             d.spec["normal_form"] = {
                 "solve": self.solve,
@@ -222,6 +234,8 @@ class _Convolution:
                 "by_big": {"dims": {"O": each_a, "I": self.bigs, "X": w.taps}, "index": spread_b},
             }
             kept = list(ways) if d.chance(0.4) else [d.one(list(ways))]
+            if d.chance(0.3):
+                ways["by_small"]["summary"] = "Who writes it so."
             tensor["arrangements"] = {way: ways[way] for way in d.shuffled(kept)}
             roles = {"g": self.g if self.grouped else "0", "a": self.a, "b": self.b, "k": self.k}
             names = {"g": "g", "a": "small", "b": "big", "k": "k"}

@@ -131,7 +131,7 @@ def _lock(project: Project, out: Console) -> int:
     side = folder(project.spec, project.root)
     path = project.records / LOCK
     name = path.relative_to(project.root).as_posix()
-    text = locked(side.library(), lock_of(side).revisions)
+    text = locked(side.library(), lock_of(side))
     if side.records.get(LOCK) != text:
         replace(path, text.encode("utf-8"))
     say(out, f"{name}: {text.count('@')} revisions")

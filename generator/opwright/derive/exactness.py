@@ -42,6 +42,14 @@ def quotients(op: Op) -> Iterator[Problem]:
 Placed = tuple[Expr, Mark]
 
 
+def divided(op: Op) -> Iterator[tuple[str, str]]:
+    """What extents and indices divide, and by what: the quotients that every legal call leaves whole."""
+    for tree, _ in _sizes(op):
+        for node in _exact(tree):
+            if isinstance(node.left, Name) and isinstance(node.right, Name):
+                yield node.left.id, node.right.id
+
+
 def _exact(tree: Expr) -> Iterator[Binary]:
     """The quotients of a tree that are not rounded."""
     if isinstance(tree, Binary) and tree.op == "/":

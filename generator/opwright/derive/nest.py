@@ -26,6 +26,7 @@ from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
 from ..language.source import Mark, Problem, SpecInvalid
 from ..memo import kept
+from .exactness import divided
 from .missing_axes import ABSENT, MissingAxes
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
@@ -141,6 +142,13 @@ class Expansion:
             for name, suffix in self.copies(letter, letter in self.vector_letters):
                 self.extents[name] = self.poly(extent.tree, suffix)
         self.defined = self.definitions()
+        # The quotients of a call that leave no remainder, by the names that kernels have for both.
+        pairs = list(divided(op))
+        self.quotients = frozenset(
+            tuple(f"{name}_{suffix}" if name in self.vectors else name for name in pair)
+            for pair in pairs
+            for suffix in (*self.suffixes, "")
+        )
 
     def definitions(self) -> dict[str, Poly]:
         """Named values that are polynomials, each in symbols that are none."""
@@ -505,7 +513,8 @@ class _Derivation:
                 before.append(condition)
                 continue
             loop = loops[sequence[max(inside)]]
-            direct = loop.letter in index.letters
+            # A letter that is solved for moves with the loop's own, so that an index of both has no bounds here.
+            direct = [letter for letter in index.letters if reached.get(letter) == loop.letter] == [loop.letter]
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:

@@ -94,10 +94,11 @@ class Addresses:
         if name not in self.scopes.taken:
             split = self._split(accessed, letter)
             value = self.scopes.poly(distance)
-            if split is not None and split.index.coefficient(letter) != ONE:
+            if split is not None and (factor := split.index.coefficient(letter)) != ONE:
                 stride = self._stride(accessed, split)
                 assert stride is not None
-                value = _offset(nodes.ZERO, self.scopes.poly(split.index.coefficient(letter)), stride)
+                others = self.scopes.poly(distance - factor * split.stride)
+                value = _offset(others, self.scopes.poly(factor), stride)
             self.scopes.define(FUNCTION, name, value, self.scopes.field_of(accessed.tensor))
         return Name(name)
 

@@ -25,46 +25,51 @@ def quotient_name(quotient: Quotient) -> str:
 
 
 @lru_cache(REMEMBERED)
-def split_monomial(monomial: Monomial) -> tuple[tuple[str, ...], tuple[Quotient, ...]]:
-    """A product as plain symbols and quotients; each divisor goes below the last symbol that is still free."""
+def split_monomial(monomial: Monomial, known: frozenset[Quotient]) -> tuple[tuple[str, ...], tuple[Quotient, ...]]:
+    """A product as plain symbols and quotients.
+
+    Each divisor goes below the last symbol that is still free and that it is known to divide.
+    """
     above = [name for name, power in monomial for _ in range(power) if power > 0]
     below = [name for name, power in monomial for _ in range(-power) if power < 0]
     quotients = []
     for divisor in below:
         if not above:
             raise NotPolynomial(f"nothing stands above the divisor {divisor}")
-        candidates = [name for name in above if "_" not in name] or above
+        whole = [name for name in above if (name, divisor) in known]
+        candidates = whole or [name for name in above if "_" not in name] or above
         above.remove(candidates[-1])
         quotients.append((candidates[-1], divisor))
     return tuple(above), tuple(quotients)
 
 
-def _monomial(monomial: Monomial, factor: int) -> list[Expr]:
+def _monomial(monomial: Monomial, factor: int, known: frozenset[Quotient]) -> list[Expr]:
     """The factors of one product; quotients go by their names."""
-    above, quotients = split_monomial(monomial)
+    above, quotients = split_monomial(monomial, known)
     parts: list[Expr] = [Name(name) for name in (*above, *map(quotient_name, quotients))]
     return parts if factor == 1 and parts else [nodes.integer(factor), *parts]
 
 
 @lru_cache(REMEMBERED)
-def c_poly(poly: Poly) -> Expr:
-    return nodes.added((factor < 0, nodes.product(_monomial(powers, abs(factor)))) for powers, factor in poly.terms)
+def c_poly(poly: Poly, known: frozenset[Quotient]) -> Expr:
+    terms = ((factor < 0, _monomial(powers, abs(factor), known)) for powers, factor in poly.terms)
+    return nodes.added((negative, nodes.product(factors)) for negative, factors in terms)
 
 
 @lru_cache(REMEMBERED)
-def c_affine(value: Affine) -> Expr:
+def c_affine(value: Affine, known: frozenset[Quotient]) -> Expr:
     """`i * S - PB`, letters in their order, then the offset."""
     parts: list[tuple[bool, Expr]] = []
     for letter, coefficient in value.coefficients:
         if len(coefficient.terms) == 1:
             (monomial, factor) = coefficient.terms[0]
-            scale = [] if coefficient in (ONE, -ONE) else _monomial(monomial, abs(factor))
+            scale = [] if coefficient in (ONE, -ONE) else _monomial(monomial, abs(factor), known)
             parts.append((factor < 0, nodes.product([Name(letter), *scale])))
         else:
-            parts.append((False, nodes.product([Name(letter), c_poly(coefficient)])))
+            parts.append((False, nodes.product([Name(letter), c_poly(coefficient, known)])))
     if value.offset != ZERO:
         offset = value.offset.terms
-        parts += [(factor < 0, nodes.product(_monomial(monomial, abs(factor)))) for monomial, factor in offset]
+        parts += [(factor < 0, nodes.product(_monomial(monomial, abs(factor), known))) for monomial, factor in offset]
     return nodes.added(parts)
 
 

@@ -245,7 +245,7 @@ class _View:
         return ("-" if negative else "") + first + "".join(f" {'-' if n else '+'} {text}" for n, text in rest)
 
     def product(self, powers: Monomial, factor: int) -> str:
-        above, quotients = split_monomial(powers)
+        above, quotients = split_monomial(powers, self.expansion.quotients)
         parts = [f"{self.size(dividend)} / {self.size(divisor)}" for dividend, divisor in quotients]
         # C groups from the left, so only a later quotient needs its brackets.
         parts = [*parts[:1], *(f"({part})" for part in parts[1:]), *map(self.size, above)]

@@ -201,24 +201,26 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
 
 def _of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
-    head = Head(Prose(op.at.file))
+
+    def head(*more: Any) -> Head:
+        return Head(Prose(op.at.file), *more)
 
     def module() -> dict[str, Any]:
         said = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
-        return {"head": head, "w": python_module.wrapper(op), "unit": unit(op), **said}
+        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), **said}
 
     def page() -> dict[str, Any]:
-        return {"head": head, "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}
+        return {"head": head(), "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}
 
     def kernels(row: dict[str, str]) -> dict[str, Any]:
         lines = tuple(Prose(c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
-        semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
+        semantic = head(Prose(hashing.semantic_hash(op)), lines)
         return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
 
     def fast(path: str) -> dict[str, Any]:
         found = next(e for e in unit(op).entries if e.path == path)
         lines = tuple(Prose(c_comment_line(line)) for line in prose.entries_head(op, found))
-        return {"head": Head(head.file, Prose(hashing.semantic_hash(op)), lines), "e": found}
+        return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found}
 
     files = {
         f"_{op.function}.py": Output("python/op.py.j2", module),

@@ -67,18 +67,18 @@ class Scopes:
 
     def poly(self, value: Poly) -> Expr:
         self._note(value)
-        return c_poly(value)
+        return c_poly(value, self.expansion.quotients)
 
     def affine(self, value: Affine) -> Expr:
         for _, coefficient in value.coefficients:
             self._note(coefficient)
         self._note(value.offset)
-        return c_affine(value)
+        return c_affine(value, self.expansion.quotients)
 
     def _note(self, value: Poly) -> None:
         for monomial, _ in value.terms:
             self.used |= {name for name, _ in monomial}
-            for quotient in split_monomial(monomial)[1]:
+            for quotient in split_monomial(monomial, self.expansion.quotients)[1]:
                 self.quotients.setdefault(quotient)
 
     def symbol(self, name: str) -> Expr:

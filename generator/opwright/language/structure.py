@@ -39,6 +39,8 @@ MODULES = frozenset({
     "index", "init", "isa", "load", "main", "onnx", "operation", "private", "rules", "scratch", "specialize", "team",
     "threads", "torch", "units",
 })  # fmt: skip
+# Names in the entries of fast kernels, which take tensors as parameters.
+ENTRY_NAMES = frozenset({"problem", "scratch", "sizes", "team"})
 # `count` is a word of finish, `accumulate` one of the rows of data types.
 TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -204,8 +206,9 @@ def _names(op: Op) -> Iterator[Problem]:
     shapes = {giver.name for giver in op.stated_by(op.output)}
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
-        own = what != "name of a step" and name in TAKEN | derived  # steps give names in C only
-        if own or name.startswith("opwright"):
+        own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
+        own = own | (TAKEN | derived if what != "name of a step" else frozenset())  # steps give names in C only
+        if name in own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
             )

@@ -6,6 +6,7 @@ In: two sides. Out: a Review. One edit of a spec gives one finding, however many
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from ..language.model import Library
+from ..language.model import Library, Op
 from ..language.source import Mark
 from ..project import Project
 from . import compare, impact, lint, records
@@ -136,7 +137,8 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
     for op in after.ops:
         was = olds.get(op.op, op.at.file)
         if PurePosixPath(was).name != PurePosixPath(op.at.file).name:
-            found.append(Edit("op-file-moved", "", f"{op.op}", was, op.at.file, Mark(was), op.at, lambda made: made))
+            make = functools.partial(_moved, file=op.at.file)
+            found.append(Edit("op-file-moved", op.op, "file", was, op.at.file, Mark(was), op.at, make))
     touched = {PurePosixPath(mark.file).name for edit in edits for mark in (edit.old, edit.new) if mark}
     texts = {PurePosixPath(name).name: text for name, text in base.texts.items()}
     for name, text in head.texts.items():
@@ -148,6 +150,10 @@ def _files(base: Side, head: Side, before: Library, after: Library, edits: Seque
             at = Mark(name, line)
             found.append(Edit("format-text-changed", "", stem, was, now, at, at, lambda made: made))
     return found
+
+
+def _moved(op: Op | None, file: str) -> Op | None:
+    return op and replace(op, at=replace(op.at, file=file))
 
 
 def plain(text: str) -> Any:

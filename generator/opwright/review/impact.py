@@ -32,7 +32,7 @@ from ..derive.variants import expand
 from ..emit import render
 from ..language.model import Library, Op, Page
 from ..project import Project
-from ..trace.footprint import Taken, Watching, footprint, taken, watching
+from ..trace.footprint import Attributes, Taken, Watching, footprint, taken, watching
 from ..trace.recording import fields, record
 from .rules import KERNELS, RULES
 from .tree import exact
@@ -148,6 +148,7 @@ def seen(root: Library) -> Mapping[str, object]:
         while "." in path:
             path, _, name = path.rpartition(".")
             told.setdefault(path, {})[name] = None
+    told |= {f"ops.{op.op}.at": op.at.file for op in root.ops}  # lines and columns reach no output that is compared
     return {path: tuple(value) if isinstance(value, dict) else value for path, value in told.items()}
 
 
@@ -169,28 +170,38 @@ class Carried:
     """One operation of BASE, rendered with its reads noted, and carried over from edit to edit."""
 
     def __init__(self, op: Op | None, pages: Mapping[str, Page], project: Project, environment: Watching) -> None:
-        self.project, self.pages = project, dict(pages)
+        self.op, self.project, self.pages = op, project, dict(pages)
         base = _library(op, pages)
         standin, reads = record(base)
         outputs = self.outputs(standin)
         self.made = {path: footprint(path, output, reads, environment) for path, output in outputs.items()}
         self.seen = seen(base)
-        take = functools.partial(self.taken, kernels=_kernels(op))
-        self.pieces = {path: Piece(functools.partial(take, path, made.view)) for path, made in self.made.items()}
+        self.attributes: dict[str, Attributes] = {}  # by template, for files that BASE does not have
+        for path, made in self.made.items():
+            self.learn(outputs[path].template, made.attributes)
+        names = _kernels(op)
+        self.pieces = {
+            path: Piece(functools.partial(taken, path, made.view, made.attributes, names))
+            for path, made in self.made.items()
+        }
+
+    def learn(self, template: str, attributes: Attributes) -> None:
+        """Note what a template takes of views, beside what is known of it."""
+        known = self.attributes.get(template, {})
+        both = {cls: known.get(cls, frozenset()) | attributes.get(cls, frozenset()) for cls in {*known, *attributes}}
+        self.attributes[template] = both
 
     def outputs(self, library: Library) -> dict[str, render.Output]:
-        """The outputs that are compared; none for an operation that is not there. A file that is copied stays."""
+        """The outputs that are compared. A file that is copied stays."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
-        outputs = render.outputs(library, self.project.templates, folder) if library.ops else {}
+        outputs = render.outputs(library, self.project.templates, folder)
         copied = {path for path, output in outputs.items() if output.template and not output.rendered}
         return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
 
-    def taken(self, path: str, view: Mapping[str, Any], kernels: frozenset[str]) -> Taken:
-        known = self.made.get(path)
-        return taken(path, view, known.attributes if known else {}, kernels)
-
     def anew(self, path: str, output: render.Output, kernels: frozenset[str]) -> Taken:
-        return self.taken(path, output.view(), kernels)
+        known = self.made.get(path)
+        attributes = known.attributes if known else self.attributes.get(output.template, {})
+        return taken(path, output.view(), attributes, kernels)
 
     def edited(self, op: Op | None, pages: Mapping[str, Page]) -> Pieces:
         """The pieces of an edited operation: those of BASE where no field that was read for them has changed."""
@@ -199,7 +210,7 @@ class Carried:
         changed = {path for path in {*self.seen, *now} if self.seen.get(path) != now.get(path)}
         return {
             path: self.pieces[path]
-            if path in self.made and not self.made[path].reads & changed
+            if path in self.made and not self.made[path].reads & changed and (op is None) == (self.op is None)
             else Piece(functools.partial(self.anew, path, output, names))
             for path, output in self.outputs(library).items()
         }
@@ -281,6 +292,12 @@ def _of_op(
 ) -> None:
     """One operation: its edits made one after the other, then the proof with the documents of HEAD."""
     state, new = ops
+    outputs, head = carried.outputs(_library(new, pages)), {}
+    for path, output in outputs.items():
+        environment.taken()
+        head[path] = render.tidy(path, output.text(environment))
+        if output.template not in carried.attributes:
+            carried.learn(output.template, environment.taken())
     listed: Mapping[str, Page] = carried.pages
     pieces: Pieces = carried.pieces
     waiting = []
@@ -297,8 +314,6 @@ def _of_op(
         _declared(result, edits, waiting, step)
         pieces, waiting = now, []
     base = carried.texts()
-    outputs = carried.outputs(_library(new, pages))
-    head = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
     prediction, proof = foreseen(carried.pieces, pieces), observed(ops[0], base, new, head)
     name = new.op if new else edits[numbers[0]].op
     if exact(state) != exact(new):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ..language.hashing import digest, semantic_hash
+from ..derive.contract import contract_hash
+from ..language.hashing import digest
 from ..language.model import Library
 from ..language.schema import place
 from ..language.source import Mark, SpecInvalid
 from .sides import Side, SideInvalid
-from .waivers import Lock, Waivers, read_lock, read_waivers
+from .waivers import HASH, Lock, Waivers, read_lock, read_waivers
 from .walk import Edit
 
 LOCK, WAIVERS = "LOCK.yaml", "waivers.yaml"
@@ -40,10 +41,10 @@ def lock_of(side: Side) -> Lock:
 
 def revisions(before: Library, after: Library, old: Lock, new: Lock) -> list[Edit]:
     """Operations that mean something else under a revision that was given out, and what the lock does not hold."""
-    given = {f"{op.op}@{op.revision}": semantic_hash(op) for op in before.ops}
-    known = new.revisions | old.revisions | given
+    given = {f"{op.op}@{op.revision}": contract_hash(op) for op in before.ops}
+    known = _comparable(new) | _comparable(old) | given
     places = {op.op: op.at.key("revision") for op in before.ops}
-    hashes = {f"{op.op}@{op.revision}": semantic_hash(op) for op in after.ops}
+    hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in after.ops}
     kept = [release for release, found in hashes.items() if known.get(release, found) != found]
     meaning = digest([(release, known[release], hashes[release]) for release in kept])[:16]
     found = []
@@ -51,13 +52,22 @@ def revisions(before: Library, after: Library, old: Lock, new: Lock) -> list[Edi
         at = (places.get(op.op), op.at.key("revision"), op.op)
         if release in kept:
             found.append(_edit("op-revision-kept", "revision", _listed(kept), f"another meaning, {meaning}", *at))
-        elif new.revisions and release not in known:
+        elif _comparable(new) and release not in known:
             found.append(_edit("op-revision-unlocked", "revision", release, "", *at))
     return [*found, *_entries(old, new, kept)]
 
 
+def _comparable(lock: Lock) -> dict[str, str]:
+    """The entries that are of today's hash."""
+    return lock.revisions if lock.hash == HASH else {}
+
+
 def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
     """What changed in the lock itself, but for the revisions that are `told` of as operations."""
+    if old.hash != new.hash and old.revisions:
+        change = "raised" if new.hash > old.hash else "lowered"
+        yield _edit(f"lock-hash-{change}", "hash", str(old.hash), str(new.hash), old.at.key("hash"), new.at.key("hash"))
+        return
     was, now = old.revisions, new.revisions
     changes = {
         "added": [release for release in now if release not in was],

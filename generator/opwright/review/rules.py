@@ -67,7 +67,7 @@ op-added | both | compatible | variants | | op-removed | No call of today is tou
 op-renamed | both | breaking | variants | | = | Calls by the old name fail, and so do links to its C symbols.
 op-revision-raised | none | none | none | provenance | op-revision-lowered | It announces a changed meaning.
 op-revision-lowered | none | breaking | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
-op-revision-kept | both | breaking | none | provenance | ! a raised revision is op-revision-raised | What reaches kernels changed under a revision that was given out.
+op-revision-kept | both | breaking | none | provenance | ! a raised revision is op-revision-raised | What callers notice changed under a revision that was given out: raise `revision`.
 op-deprecation-added | both | compatible | none | docs | op-deprecation-removed | Calls go on, and warn that the operation will go.
 op-deprecation-removed | both | compatible | none | docs | op-deprecation-added | Calls warn no more.
 op-deprecation-changed | none | none | none | docs | = | The warning of its calls says something else.
@@ -165,7 +165,7 @@ dtypes-row-removed | in | breaking | variants | | dtypes-row-added | Calls with 
 dtypes-row-reordered | none | none | code | | = | The order of rows decides the order of kernels; no call fits two rows.
 dtypes-row-rewritten | none | none | none | format | = | The cells of a row change places.
 dtypes-output-changed | out | breaking | variants | | = | The same inputs return another type.
-dtypes-accumulation-changed | out | dangerous | numerics | | = | Results are rounded differently.
+dtypes-accumulation-changed | out | dangerous | variants | | = | Results are rounded differently, and other kernels sum so.
 value-name-added | none | none | code | | value-name-removed | A named value, which means nothing until a formula uses it.
 value-name-removed | none | none | code | | value-name-added | A named value that no formula uses any more.
 value-name-renamed | none | none | code | docs | = | The letter of a value in formulas, which callers see in `explain` only.
@@ -252,6 +252,8 @@ lint-page-uncited | none | none | none | provenance | ! what a spec as a whole l
 lint-relation-unanswered | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | Of two operations that are tied, only one says so, and tests look at it from one side.
 lint-relation-uneven | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | A call of one operation has no counterpart in the other.
 symbol-declaration-changed | none | dangerous | code | | = | C that was compiled with the old header passes something else under the same name.
+lock-hash-raised | none | none | none | provenance | lock-hash-lowered | The lock holds another hash of each revision, as `opwright diff --update-lock` of this release writes it.
+lock-hash-lowered | none | breaking | none | provenance | lock-hash-raised | The lock is gone, or holds hashes of an older kind, with which nothing is compared.
 lock-entry-added | none | none | none | provenance | lock-entry-removed | A revision is given out.
 lock-entry-removed | none | breaking | none | provenance | lock-entry-added | Nothing holds the meaning of a revision that was given out.
 lock-entry-changed | none | breaking | none | provenance | = | A revision that was given out is said to have meant something else.

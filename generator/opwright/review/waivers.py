@@ -8,14 +8,15 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
-from ..language.hashing import semantic_hash
+from ..derive.contract import contract_hash
 from ..language.load import decode
 from ..language.model import Library
-from ..language.schema import ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
+from ..language.schema import Integer, ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
 from ..language.source import Mark, SpecInvalid, suggestion
 from .rules import RULES, SEVERITIES, SEVERITY
 
 MOST_DAYS = 180
+HASH = 2  # the number of the definition of contract_hash; 1 was that of what reaches kernels
 _HEX = Word(r"[0-9a-f]{16,64}", "a hash of hexadecimal digits")
 _DATE = Word(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "a date, as 2030-01-31")
 _AXIS = Word(r"[a-z]+(-[a-z]+)*", "a value of an axis, or the id of a rule")
@@ -52,7 +53,8 @@ class Waivers(Node):
 class Lock(Node):
     """The file LOCK.yaml."""
 
-    revisions: dict[str, str] = key(MapOf(_RELEASE, _HEX), "semantic hash of each revision", default={})
+    hash: int = key(Integer(1), "the number of the hash, which counts its definitions", default=1)
+    revisions: dict[str, str] = key(MapOf(_RELEASE, _HEX), "the hash of each revision", default={})
     at: Mark = _mark()
 
 
@@ -91,7 +93,7 @@ def expired(waiver: Waiver, today: datetime.date) -> bool:
 
 
 def read_lock(text: str | None, name: str) -> Lock:
-    """The revisions that were given out, each with its semantic hash."""
+    """The revisions that were given out, each with the hash of what callers notice of it."""
     problems = Problems()
     found = decode(Lock, text, name, problems) if text else Lock()
     if problems or found is None:
@@ -99,9 +101,10 @@ def read_lock(text: str | None, name: str) -> Lock:
     return found
 
 
-def locked(library: Library, known: dict[str, str]) -> str:
-    """The text of LOCK.yaml with every revision of a library; what was given out stays as it was."""
-    hashes = {f"{op.op}@{op.revision}": semantic_hash(op) for op in library.ops} | known
+def locked(library: Library, known: Lock) -> str:
+    """The text of LOCK.yaml with every revision of a library; what was given out stays as it was, of the same hash."""
+    kept = known.revisions if known.hash == HASH else {}
+    hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in library.ops} | kept
     lines = [f"  {release}: {found}" for release, found in sorted(hashes.items())]
-    head = "# The semantic hash of every revision given out. Written by: opwright diff --update-lock\nrevisions:\n"
-    return head + "\n".join(lines) + "\n"
+    said = "# The hash of what callers notice of every revision given out. Written by: opwright diff --update-lock"
+    return "\n".join([said, f"hash: {HASH}", "revisions:", *lines]) + "\n"
