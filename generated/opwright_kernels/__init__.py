@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _explain, _operation
+from . import _explain, _interface, _operation
 from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
 from ._conv_transpose import conv_transpose
 from ._conv_transpose_backward_data import OPERATION as _CONV_TRANSPOSE_BACKWARD_DATA
@@ -26,9 +26,10 @@ from ._convolution_backward_data import OPERATION as _CONVOLUTION_BACKWARD_DATA
 from ._convolution_backward_data import convolution_backward_data
 from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
 from ._convolution_backward_weights import convolution_backward_weights
+from ._description import TensorSpec, VariantInfo
 from ._errors import BuildError, SpecError, SpecTypeError
 from ._explain import Explanation
-from ._operation import TensorSpec, VariantInfo, build, get_num_threads, get_specialize, set_num_threads, set_specialize
+from ._interface import build, get_num_threads, get_specialize, set_num_threads, set_specialize
 
 _OPERATIONS = {
     operation.function: operation
@@ -68,7 +69,7 @@ __all__ = [
 
 
 def _operation_of(op: str) -> _operation.Operation:
-    return _operation.named(_OPERATIONS, op)
+    return _interface.named(_OPERATIONS, op)
 
 
 def operations() -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def operations() -> tuple[str, ...]:
 
 
 def explain(
-    op: str, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
+    op: str, /, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
 ) -> Explanation:
     """What a call would do, without doing it: every resolved value and where the spec says so, the kernel and why.
 
@@ -85,13 +86,13 @@ def explain(
     Raises SpecError where the call would be refused.
     """
     operation = _operation_of(op)
-    return _explain.explain(operation, *_operation.bound(operation, inputs, attributes), threads, specialize)
+    return _explain.explain(operation, *_interface.bound(operation, inputs, attributes), threads, specialize)
 
 
-def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]:
+def infer_shape(op: str, /, *inputs: Any, **attributes: Any) -> tuple[int, ...]:
     """The shape of the array that a call would return. Takes what `explain` takes, and raises what it raises."""
     operation = _operation_of(op)
-    return _operation.infer_shape(operation, *_operation.bound(operation, inputs, attributes))
+    return _interface.infer_shape(operation, *_interface.bound(operation, inputs, attributes))
 
 
 def variants(op: str | None = None) -> tuple[VariantInfo, ...]:

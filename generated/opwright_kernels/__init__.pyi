@@ -2,17 +2,17 @@
 # Regenerate with: opwright generate
 from typing import Any
 
+from ._description import ArrayLike, Integers
+from ._description import TensorSpec as TensorSpec
+from ._description import VariantInfo as VariantInfo
 from ._errors import BuildError as BuildError
 from ._errors import SpecError as SpecError
 from ._errors import SpecTypeError as SpecTypeError
 from ._explain import Explanation as Explanation
-from ._operation import ArrayLike, Integers
-from ._operation import TensorSpec as TensorSpec
-from ._operation import VariantInfo as VariantInfo
-from ._operation import get_num_threads as get_num_threads
-from ._operation import get_specialize as get_specialize
-from ._operation import set_num_threads as set_num_threads
-from ._operation import set_specialize as set_specialize
+from ._interface import get_num_threads as get_num_threads
+from ._interface import get_specialize as get_specialize
+from ._interface import set_num_threads as set_num_threads
+from ._interface import set_specialize as set_specialize
 
 def conv_transpose(
     src: ArrayLike,
@@ -124,8 +124,8 @@ def convolution_backward_weights(
 ) -> Any: ...
 def operations() -> tuple[str, ...]: ...
 def explain(
-    op: str, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
+    op: str, /, *inputs: Any, threads: int | None = None, specialize: bool | int | None = None, **attributes: Any
 ) -> Explanation: ...
-def infer_shape(op: str, *inputs: Any, **attributes: Any) -> tuple[int, ...]: ...
+def infer_shape(op: str, /, *inputs: Any, **attributes: Any) -> tuple[int, ...]: ...
 def variants(op: str | None = None) -> tuple[VariantInfo, ...]: ...
 def build_kernels(*ops: str, progress: Any = None) -> list[str]: ...

@@ -14,8 +14,8 @@ from numpy import ndarray as _ndarray
 
 from . import _operation, _specialize
 from . import _rules as rules
-from ._errors import Refusal as _Refusal
-from ._operation import ArrayLike, InputInfo, Integers, Operation, SizeField
+from ._description import ArrayLike, InputInfo, Integers, SizeField
+from ._operation import Operation
 from ._scratch import memory as _memory
 
 WORDS: dict[str, rules.Words] = {
@@ -374,22 +374,33 @@ def conv_transpose(
         and type(weights) is _ndarray
         and (bias is None or type(bias) is _ndarray)
         and (out is None or type(out) is _ndarray)
+        and (type(strides) is list or type(strides) is tuple)
+        and (type(pads_begin) is list or type(pads_begin) is tuple)
+        and (type(pads_end) is list or type(pads_end) is tuple)
+        and (type(dilations) is list or type(dilations) is tuple)
+        and (output_padding is None or type(output_padding) is list or type(output_padding) is tuple)
     ):
         try:
+            _numbers = (
+                groups,
+                *strides,
+                False, *pads_begin,
+                False, *pads_end,
+                False, *dilations,
+                False, *(() if output_padding is None else output_padding),
+            )
+            sum(_numbers)  # fails where one is a list, which marshal would walk through
             _key = (
                 "conv_transpose",
                 src.dtype,
+                src.shape,
                 weights.dtype,
+                weights.shape,
                 None if bias is None else bias.dtype,
-                _dumps(
-                    (
-                        src.shape,
-                        weights.shape,
-                        None if bias is None else bias.shape,
-                        _attributes,
-                    ),
-                    2,
-                ),
+                None if bias is None else bias.shape,
+                output_padding is None,
+                "\0".join((auto_pad, data_format, weights_format)),
+                _dumps(_numbers, 2),
             )
             _plan = _operation.PLANS.get(_key)
             if (
@@ -403,25 +414,27 @@ def conv_transpose(
                 if specialize is not None or _specialize.setting is not False:
                     _plan = OPERATION.specialized(_plan, specialize)
                 _address, _kind, _bits = _plan.address, _plan.output, _plan.bits
-                _at_src = _address(_kind, src if _bits is None else src.getfield(_bits), False)
-                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits), False)
+                _at_src = _address(_kind, src if _bits is None else src.getfield(_bits))
+                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits))
                 _at_bias = _plan.null if bias is None else _address(
-                    _kind, bias if _bits is None else bias.getfield(_bits), False
+                    _kind, bias if _bits is None else bias.getfield(_bits)
                 )
                 _result = _empty(_plan.shape, _plan.dtype) if out is None else out
                 _start = _address(_kind, _result if _bits is None else _result.getfield(_bits), True)
-                _end = _start + _result.size
                 if out is None or not (  # arrays without gaps whose ends do not cross lie apart
-                    (_at_src < _end and _start < _at_src + src.size)
-                    or (_at_weights < _end and _start < _at_weights + weights.size)
-                    or (bias is not None and _at_bias < _end and _start < _at_bias + bias.size)
+                    (_end := _start + out.size)
+                    and (
+                        (_at_src < _end and _start < _at_src + src.size)
+                        or (_at_weights < _end and _start < _at_weights + weights.size)
+                        or (bias is not None and _at_bias < _end and _start < _at_bias + bias.size)
+                    )
                 ):
                     _parts = 1
                     if threads is not None or _plan.terms >= _operation.SERIAL_TERMS:
                         _parts = _operation.thread_count(_plan, threads)
-                    _team, _size = _plan.workers(_parts)
+                    _team, _size = _plan.alone if _parts == 1 else _plan.workers(_parts)
                     _plan.kernel(_at_src, _at_weights, _at_bias, _start, _plan.sizes, _team, _memory(_size))
                     return _result
-        except (_Refusal, MemoryError, ValueError):
-            pass  # told below
+        except Exception:  # of whatever kind: what is refused is told below
+            pass
     return OPERATION.call(_inputs, _attributes, out, threads, specialize)

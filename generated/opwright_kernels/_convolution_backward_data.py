@@ -14,8 +14,8 @@ from numpy import ndarray as _ndarray
 
 from . import _operation, _specialize
 from . import _rules as rules
-from ._errors import Refusal as _Refusal
-from ._operation import ArrayLike, InputInfo, Integers, Operation, SizeField
+from ._description import ArrayLike, InputInfo, Integers, SizeField
+from ._operation import Operation
 from ._scratch import memory as _memory
 
 WORDS: dict[str, rules.Words] = {
@@ -385,22 +385,36 @@ def convolution_backward_data(
             or (type(dst_shape_tensor) is _ndarray and dst_shape_tensor.size <= _operation.KEPT_EXTENTS and out is None)
         )
         and (out is None or type(out) is _ndarray)
+        and (type(strides) is list or type(strides) is tuple)
+        and (type(pads_begin) is list or type(pads_begin) is tuple)
+        and (type(pads_end) is list or type(pads_end) is tuple)
+        and (type(dilations) is list or type(dilations) is tuple)
+        and (output_padding is None or type(output_padding) is list or type(output_padding) is tuple)
+        and (dst_shape is None or type(dst_shape) is list or type(dst_shape) is tuple)
     ):
         try:
+            _numbers = (
+                groups,
+                *strides,
+                False, *pads_begin,
+                False, *pads_end,
+                False, *dilations,
+                False, *(() if output_padding is None else output_padding),
+                False, *(() if dst_shape is None else dst_shape),
+            )
+            sum(_numbers)  # fails where one is a list, which marshal would walk through
             _key = (
                 "convolution_backward_data",
                 diff_dst.dtype,
+                diff_dst.shape,
                 weights.dtype,
+                weights.shape,
                 None if dst_shape_tensor is None else dst_shape_tensor.dtype,
-                _dumps(
-                    (
-                        diff_dst.shape,
-                        weights.shape,
-                        None if dst_shape_tensor is None else dst_shape_tensor.tobytes(),
-                        _attributes,
-                    ),
-                    2,
-                ),
+                None if dst_shape_tensor is None else dst_shape_tensor.tobytes(),
+                output_padding is None,
+                dst_shape is None,
+                "\0".join((auto_pad, data_format, weights_format)),
+                _dumps(_numbers, 2),
             )
             _plan = _operation.PLANS.get(_key)
             if (
@@ -413,21 +427,23 @@ def convolution_backward_data(
                 if specialize is not None or _specialize.setting is not False:
                     _plan = OPERATION.specialized(_plan, specialize)
                 _address, _kind, _bits = _plan.address, _plan.output, _plan.bits
-                _at_diff_dst = _address(_kind, diff_dst if _bits is None else diff_dst.getfield(_bits), False)
-                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits), False)
+                _at_diff_dst = _address(_kind, diff_dst if _bits is None else diff_dst.getfield(_bits))
+                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits))
                 _result = _empty(_plan.shape, _plan.dtype) if out is None else out
                 _start = _address(_kind, _result if _bits is None else _result.getfield(_bits), True)
-                _end = _start + _result.size
                 if out is None or not (  # arrays without gaps whose ends do not cross lie apart
-                    (_at_diff_dst < _end and _start < _at_diff_dst + diff_dst.size)
-                    or (_at_weights < _end and _start < _at_weights + weights.size)
+                    (_end := _start + out.size)
+                    and (
+                        (_at_diff_dst < _end and _start < _at_diff_dst + diff_dst.size)
+                        or (_at_weights < _end and _start < _at_weights + weights.size)
+                    )
                 ):
                     _parts = 1
                     if threads is not None or _plan.terms >= _operation.SERIAL_TERMS:
                         _parts = _operation.thread_count(_plan, threads)
-                    _team, _size = _plan.workers(_parts)
+                    _team, _size = _plan.alone if _parts == 1 else _plan.workers(_parts)
                     _plan.kernel(_at_diff_dst, _at_weights, _start, _plan.sizes, _team, _memory(_size))
                     return _result
-        except (_Refusal, MemoryError, ValueError):
-            pass  # told below
+        except Exception:  # of whatever kind: what is refused is told below
+            pass
     return OPERATION.call(_inputs, _attributes, out, threads, specialize)

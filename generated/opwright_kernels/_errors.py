@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copyreg
 
+from ._words import MOST, literal, shortened
+
 
 class BuildError(RuntimeError):
     """The kernels can be neither found nor compiled; the message says why and what to do."""
@@ -27,12 +29,13 @@ class SpecError(ValueError):
         self.op = op
         self.rule = rule
         self.argument = argument
-        self.got = got
-        self.expected = expected
+        self.got = shortened(got)
+        self.expected = shortened(expected, 4 * MOST)
         self.spec = spec
         self.nearest = nearest
-        advice = "" if nearest is None else f" (nearest valid: {nearest!r})"
-        super().__init__(f"{op}: rule {rule}: argument {argument!r} is {got}, expected {expected}{advice}; see {spec}")
+        advice = "" if nearest is None else f" (nearest valid: {literal(nearest)})"
+        is_got = f"argument {argument!r} is {self.got}, expected {self.expected}"
+        super().__init__(f"{op}: rule {rule}: {is_got}{advice}; see {spec}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy without calling the constructor, which takes keywords only."""
@@ -41,11 +44,6 @@ class SpecError(ValueError):
 
 class SpecTypeError(SpecError, TypeError):
     """A `SpecError` about the kind of an argument (a float where an integer belongs), not about its value."""
-
-
-def quoted(text: str) -> str:
-    """`text`, a stranger's, as a literal that is never long."""
-    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 class Refusal(Exception):  # noqa: N818  # not an error yet: `error` makes it one

@@ -17,9 +17,10 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from . import _load
-from ._arrays import int_scalar
-from ._errors import Refusal, quoted
+from ._errors import Refusal
+from ._numbers import int_scalar
 from ._units import Unit
+from ._words import quoted
 
 if TYPE_CHECKING:
     from ._operation import Plan
@@ -45,7 +46,7 @@ Literals = tuple[tuple[str, int], ...]  # macros and their values
 
 def check(argument: str, value: object) -> Wanted:
     """`value` as False, True or a number of calls. Refusal (rule "specialize") where it is neither."""
-    if isinstance(value, bool):
+    if type(value) is bool:
         return value
     try:
         calls = int_scalar(argument, value)

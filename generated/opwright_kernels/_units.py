@@ -22,7 +22,8 @@ from typing import Literal
 
 import cffi
 
-from ._errors import BuildError, quoted
+from ._errors import BuildError
+from ._words import quoted
 
 Mode = Literal["api", "abi", "object"]
 

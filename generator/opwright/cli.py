@@ -20,6 +20,7 @@ from .errors import Failed, UsageError
 from .language.source import SpecInvalid
 
 FAILED, USAGE, INVALID = 1, 2, 3
+PROBLEMS = 100  # of invalid specs that are printed
 UNHEARD = 141  # what a shell says of a program that wrote into a closed pipe
 
 
@@ -64,8 +65,10 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     try:
         return int(options.run(options))
     except SpecInvalid as invalid:
-        for problem in invalid.problems:
+        for problem in invalid.problems[:PROBLEMS]:
             print(problem, file=sys.stderr)
+        if len(invalid.problems) > PROBLEMS:
+            print(f"... and {len(invalid.problems) - PROBLEMS} more", file=sys.stderr)
         print(f"{len(invalid.problems)} problems in the specs; nothing was written", file=sys.stderr)
         return INVALID
     except UsageError as error:
@@ -73,6 +76,11 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         return USAGE
     except Failed as error:
         print(error, file=sys.stderr)
+        return FAILED
+    except OSError as error:  # of a file that vanished, a full disk; who reads our output leaving is told by `main`
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(f"opwright {options.command}: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return FAILED

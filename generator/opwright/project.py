@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import UsageError
+
 GENERATOR = Path(__file__).resolve().parent
 CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
@@ -60,7 +62,7 @@ def find(spec: Path | None = None, templates: Path | None = None, output: Path |
     base = _around(Path.cwd()) or own or Path.cwd()
     if spec is None:
         spec = base / "spec" if (base / "spec").is_dir() else CARRIED / "spec"
-    folder = spec_folder(spec.resolve())
+    folder = spec_folder(_resolved(spec))
     root = next((parent.parent for parent in folder.parents if parent.name == "spec"), folder.parent)
     if templates is None:
         places = [top / "templates" for top in (base, own) if top]
@@ -68,9 +70,16 @@ def find(spec: Path | None = None, templates: Path | None = None, output: Path |
     return Project(
         root=root,
         spec=folder,
-        templates=templates.resolve(),
-        output=(output or base / "generated" / PACKAGE).resolve(),
+        templates=_resolved(templates),
+        output=_resolved(output or base / "generated" / PACKAGE),
     )
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # a link to itself
+        raise UsageError(f"{path} leads nowhere: {error}") from None
 
 
 def spec_folder(spec: Path) -> Path:

@@ -10,44 +10,49 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import UsageError
+from .language.source import inert
+
 MANIFEST = "MANIFEST.json"
 # What a Python process or a build leaves in a package's folder; never taken for an orphan.
 IGNORED = ("__pycache__", "_built")
+MOST_BYTES = 64 * 2**20  # of a file that is compared
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that is not as it should be: stale, hand-edited, missing or orphaned."""
+    """A file that is not as it should be: stale, hand-edited, missing, orphaned or obstructed."""
 
     path: str
     state: str
 
     def __str__(self) -> str:
-        return f"{self.state}: {self.path}"
+        return inert(f"{self.state}: {self.path}")
 
 
 def compare(folder: Path, files: Mapping[str, str]) -> list[Difference]:
-    """How the folder differs from `files`, by path. Reads only.
+    """How the folder differs from `files`, by path. Reads only, and only regular files; UsageError for no folder.
 
     A file whose bytes are not those that the folder's own manifest records was edited by hand; one that agrees with
-    that manifest and not with `files` is stale.
+    that manifest and not with `files` is stale. Where something stands that a file cannot replace, it is obstructed.
     """
+    _check_folder(folder)
     recorded = _recorded(folder)
     differences = []
     for path, text in files.items():
-        try:
-            found = (folder / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            differences.append(Difference(path, "missing"))
+        if _obstacle(folder, path) is not None:
+            differences.append(Difference(path, "obstructed"))
             continue
-        except IsADirectoryError:
-            found = b""
-        if found != text.encode("utf-8"):
+        found = _content(folder / path)
+        if found is None:
+            differences.append(Difference(path, "missing"))
+        elif found != text.encode("utf-8"):
             edited = path in recorded and hashlib.sha256(found).hexdigest() != recorded[path]
             differences.append(Difference(path, "hand-edited" if edited else "stale"))
     for path in _present(folder):
@@ -57,27 +62,79 @@ def compare(folder: Path, files: Mapping[str, str]) -> list[Difference]:
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[Difference]:
-    """Make the folder hold `files`; what had to change. Each file is replaced whole; the manifest comes last."""
+    """Make the folder hold `files`; what had to change. Each file is replaced whole; the manifest comes last.
+
+    UsageError where that cannot be, or something would be written outside of the folder.
+    """
     differences = compare(folder, files)
     changed = {difference.path: difference.state for difference in differences}
     recorded = _recorded(folder)
     order = sorted(changed, key=lambda path: (path == MANIFEST, path))
-    for path in order:
-        target = folder / path
-        if changed[path] != "orphaned":
-            replace(target, files[path].encode("utf-8"))
-        elif path in recorded:
-            target.unlink()
-            _prune(target.parent, folder)
+    obstacles = {_obstacle(folder, path) for path in files} - {None}
+    if obstacles:
+        named = inert(", ".join(sorted(map(str, obstacles))[:3]))
+        raise UsageError(f"{named}: a link or no folder where one belongs, or a folder where a file does; delete it")
+    try:
+        for path in order:
+            target = folder / path
+            if changed[path] != "orphaned":
+                replace(target, files[path].encode("utf-8"))
+            elif path in recorded:
+                target.unlink()
+                _prune(target.parent, folder)
+    except OSError as error:
+        raise UsageError(f"{inert(str(folder))} cannot be written: {error.strerror or error}") from None
     return differences
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        fits = stat.S_ISDIR(folder.lstat().st_mode)
+    except FileNotFoundError:
+        fits = True
+    except OSError:  # a file among its parents, a name that is too long
+        fits = False
+    if not fits:
+        raise UsageError(f"{inert(str(folder))} is no folder and cannot become one")
+
+
+def _obstacle(folder: Path, path: str) -> Path | None:
+    """What keeps a file out of the folder: a link or a file where a folder belongs, or a folder in its own place."""
+    place = folder
+    for part in Path(path).parts[:-1]:
+        place = place / part
+        if not os.path.lexists(place):
+            return None
+        if place.is_symlink() or not place.is_dir():
+            return place
+    target = folder / path
+    return target if target.is_dir() and not target.is_symlink() else None
+
+
+def _content(path: Path) -> bytes | None:
+    """The bytes of a regular file, nothing of a link or a pipe, and None where there is nothing at all."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    except OSError:  # a link, a socket, a file that may not be read
+        return b""
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            return b""
+        with open(handle, "rb", closefd=False) as stream:
+            return stream.read()
+    finally:
+        os.close(handle)
 
 
 def _recorded(folder: Path) -> dict[str, str]:
     """Path to sha256, as the manifest on disk has it; nothing where it cannot be read."""
     try:
-        outputs = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["outputs"]
+        outputs = json.loads((_content(folder / MANIFEST) or b"").decode("utf-8"))["outputs"]
         return {path: str(output["sha256"]) for path, output in outputs.items() if _inside(path)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -1,6 +1,5 @@
-"""Turns the arguments of a call into arrays, integers, numbers and text, or refuses them.
+"""Turns the array arguments of a call into NumPy arrays over the caller's own memory, or refuses them.
 
-In: whatever the caller gave. Out: NumPy arrays over the caller's own memory, and plain Python values.
 Everything that is refused raises `Refusal`; nothing here knows which operation asks, and nothing writes to an array.
 """
 
@@ -13,6 +12,8 @@ import numpy as np
 
 from . import _dlpack
 from ._errors import Refusal
+from ._numbers import wrong_kind
+from ._words import brief, describe, name_of, shortened
 
 Array = np.ndarray[Any, Any]
 
@@ -20,23 +21,9 @@ Array = np.ndarray[Any, Any]
 BITS = {np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16)}
 
 _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _OVERLAP_WORK = 10_000  # candidates that the exact test may try: at the most 1.7 ms in 20,000 random pairs of views
-
-
-def describe(value: object) -> str:
-    """`value` in a few words, for the `got` of an error. Never fails, never long."""
-    kind = type(value).__name__
-    if isinstance(value, np.ndarray):
-        return f"a {value.dtype} array of shape {value.shape}" + ("" if type(value) is np.ndarray else f" ({kind})")
-    if value is None:
-        return "None"
-    try:
-        words = repr(value)
-    except Exception:  # the repr of a stranger's object, or of an integer of 5,000 digits
-        return f"an object of type {kind}"
-    words = " ".join(words.split())
-    return f"{words if len(words) <= 80 else words[:77] + '...'} ({kind})"
+# What tensors of PyTorch say of values that are not those in their memory, and the method that writes these down.
+_LAZY = (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj"))
 
 
 def to_array(argument: str, value: object) -> Array:
@@ -47,144 +34,76 @@ def to_array(argument: str, value: object) -> Array:
     array = value if type(value) is np.ndarray else _adopt(argument, value)
     dtype = array.dtype
     if dtype.kind not in "biufc" and (dtype.kind != "V" or dtype.type is np.void):  # ml_dtypes are of kind V
-        raise _kind(argument, f"an array of dtype {_words(dtype)}", "an array of numbers")
+        raise wrong_kind(argument, f"an array of dtype {_words(dtype)}", "an array of numbers")
     if not dtype.isnative:
-        raise _kind(argument, f"an array of dtype {dtype.str}", "an array in the byte order of this machine")
+        raise wrong_kind(argument, f"an array of dtype {dtype.str}", "an array in the byte order of this machine")
     return array
 
 
 def _adopt(argument: str, value: Any) -> Array:
     """The array behind an object that is not an ndarray itself."""
-    if isinstance(value, np.memmap):
-        return np.asarray(value)
-    if isinstance(value, np.ndarray):  # a matrix, a masked array, a quantity: more than its memory says
-        raise _kind(argument, describe(value), "a plain NumPy array (numpy.asarray makes one)")
-    if isinstance(value, (np.generic, type)):  # scalars have the interface, types have the unbound methods
-        raise _kind(argument, describe(value), _ARRAY)
-    if hasattr(value, "__array_interface__"):
-        try:
-            return np.asarray(value)
-        except Exception as error:
-            raise _kind(argument, f"an object whose __array_interface__ fails: {_brief(error)}", _ARRAY) from error
-    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        return _adopt_dlpack(argument, value)
-    raise _kind(argument, describe(value), _ARRAY)
-
-
-def _adopt_dlpack(argument: str, value: Any) -> Array:
-    kind = type(value).__name__
-    if getattr(value, "requires_grad", False) is True:
-        raise _kind(argument, f"a {kind} that requires grad", "one that does not (its detach() gives one)")
+    kind = type(value)
+    if issubclass(kind, np.memmap):
+        return np.ndarray.view(value, np.ndarray)
+    if issubclass(kind, np.ndarray):  # a matrix, a masked array, a quantity: more than its memory says
+        raise wrong_kind(argument, describe(value), "a plain NumPy array (numpy.asarray makes one)")
+    if issubclass(kind, (np.generic, type)):  # scalars have the interface, types have the unbound methods
+        raise wrong_kind(argument, describe(value), _ARRAY)
+    name = "__array_interface__"
     try:
-        if not _dlpack.on_host(value):
-            raise _kind(argument, f"a {kind} on {getattr(value, 'device', 'a GPU')}", "one in the memory of the CPU")
-        if str(getattr(value, "dtype", None)).endswith("bfloat16"):  # asking NumPy first costs 5 us more
-            return _dlpack.read(value)
-        try:
-            array = np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError):  # a dtype, or a rank, that NumPy does not know
-            return _dlpack.read(value)
-        # NumPy takes unversioned capsules as read-only for want of a flag; the reader tells these from the truly so.
-        return array if array.flags.writeable else _dlpack.read(value)
+        if hasattr(value, name):
+            return _of_interface(value)
+        name = "__dlpack__"
+        if hasattr(value, name) and hasattr(value, "__dlpack_device__"):
+            return _of_dlpack(argument, value)
     except Refusal:
         raise
-    except Exception as error:  # whatever the producer raises
-        raise _kind(argument, f"a {kind} that cannot be read: {_brief(error)}", _ARRAY) from error
+    except Exception as error:  # whatever the object raises
+        raise wrong_kind(argument, f"a {name_of(kind)} whose {name} fails: {brief(error)}", _ARRAY) from error
+    raise wrong_kind(argument, describe(value), _ARRAY)
 
 
-def _kind(argument: str, got: str, expected: str, nearest: object = None) -> Refusal:
-    return Refusal(f"{argument}-kind", argument, got, expected, nearest, wrong_kind=True)
+class _Interface:
+    """What an object said of its memory when it was asked; the array made from it holds it, and so the object."""
+
+    def __init__(self, owner: object, interface: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+def _of_interface(value: Any) -> Array:
+    interface = dict(value.__array_interface__)
+    data = interface.get("data")
+    if type(data) is not tuple:  # an object with a buffer of its own, or none: NumPy reads that of `value`
+        return np.asarray(value)
+    array = np.asarray(_Interface(value, interface))
+    _dlpack.check_address(int(data[0]), array.size)
+    return array
+
+
+def _of_dlpack(argument: str, value: Any) -> Array:
+    kind = name_of(type(value))
+    if getattr(value, "requires_grad", False) is True:
+        raise wrong_kind(argument, f"a {kind} that requires grad", "one that does not (its detach() gives one)")
+    for asks, resolves in _LAZY:
+        ask = getattr(value, asks, None)
+        if ask is not None and ask() is True:
+            got = f"a {kind} whose memory holds other values than it has ({asks}())"
+            raise wrong_kind(argument, got, f"one that has them in memory (its {resolves}() gives one)")
+    try:
+        array = _dlpack.read(value)
+    except Exception:
+        if _dlpack.on_host(value):
+            raise
+        device = shortened(str(getattr(value, "device", "a GPU")))
+        raise wrong_kind(argument, f"a {kind} on {device}", "one in the memory of the CPU") from None
+    if hasattr(value, "untyped_storage"):
+        _dlpack.check_storage(value)
+    return array
 
 
 def _words(dtype: np.dtype[Any]) -> str:
     return "with named fields" if dtype.names else str(dtype)
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
-
-
-def int_list(argument: str, value: object) -> tuple[int, ...]:
-    """`value` as integers: a list or tuple of them, or a 1-D integer array.
-
-    Refusal "<argument>-kind" for anything else, "<argument>-int64" for an entry that int64 cannot hold.
-    """
-    if type(value) is np.ndarray and value.ndim == 1 and value.dtype.kind in "iu":
-        entries: Any = value.tolist()
-    elif isinstance(value, (list, tuple)):
-        entries = value
-    else:
-        raise _kind(argument, describe(value), "a list of integers")
-    for entry in entries:
-        if type(entry) is not int or not _INT64_MIN <= entry <= _INT64_MAX:
-            return tuple(_int_entry(argument, value, entry) for entry in entries)
-    return tuple(entries)
-
-
-def _int_entry(argument: str, value: object, entry: object) -> int:
-    """`entry` of the list `value` as an integer, for the lists that hold more than plain small ones."""
-    integer = _integer(entry)
-    if integer is None:
-        raise _kind(argument, describe(value), "a list of integers", _integral(value))
-    if not _INT64_MIN <= integer <= _INT64_MAX:
-        raise Refusal(f"{argument}-int64", argument, describe(value), "integers that int64 can hold")
-    return integer
-
-
-def _integral(value: Any) -> object:
-    """What a float with an integral value, or a list of such and integers, was meant to be; None for anything else."""
-    if isinstance(value, (list, tuple)):
-        entries = [_integral(entry) for entry in value]
-        return None if None in entries else entries
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    return _integer(value)
-
-
-def int_scalar(argument: str, value: object) -> int:
-    """`value` as an integer: Python's, NumPy's, or a 0-d integer array. Refusals as of `int_list`."""
-    integer = value if type(value) is int else _integer(value)
-    if integer is None:
-        raise _kind(argument, describe(value), "an integer", _integral(value) if isinstance(value, float) else None)
-    if not _INT64_MIN <= integer <= _INT64_MAX:
-        raise Refusal(f"{argument}-int64", argument, describe(value), "an integer that int64 can hold")
-    return integer
-
-
-def _integer(value: object) -> int | None:
-    """The integer that `value` is; None where it is not one (a bool, a duration, a float with an integral value)."""
-    if isinstance(value, (bool, np.timedelta64)):
-        return None
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu":
-        return int(value)
-    return None
-
-
-def real_scalar(argument: str, value: object) -> float:
-    """`value` as a float: a real number of Python or NumPy, or a 0-d array of one.
-
-    Refusal "<argument>-kind" for anything else, "<argument>-range" for an integer beyond float64.
-    """
-    if type(value) is np.ndarray and value.ndim == 0:
-        value = value[()]
-    if isinstance(value, (float, np.floating, ml_dtypes.bfloat16)):
-        return float(value)
-    integer = _integer(value)
-    if integer is None:
-        raise _kind(argument, describe(value), "a number")
-    try:
-        return float(integer)
-    except OverflowError:
-        raise Refusal(f"{argument}-range", argument, describe(value), "a number that float64 can hold") from None
-
-
-def text(argument: str, value: object) -> str:
-    """`value` as text. Refusal "<argument>-kind" for anything but a str."""
-    if not isinstance(value, str):
-        raise _kind(argument, describe(value), "text")
-    return str(value)
 
 
 def is_ready(array: Array) -> bool:
@@ -225,7 +144,7 @@ def share_memory(a: Array, b: Array) -> bool:
         return True
 
 
-def pointer(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
+def pointer(ffi: Any, ctype: Any, array: Array, writable: bool = False) -> Any:
     """A C pointer to the first element of `array`, which must be C-contiguous; the pointer keeps the array alive.
 
     `ctype` names the pointer, as "float *" or, for bfloat16 and float16, "uint16_t *"; or is its type, from ffi.typeof,

@@ -21,9 +21,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ._errors import BuildError, quoted
+from ._errors import BuildError
 from ._isa import cpu_flags
 from ._units import Unit, digest
+from ._words import quoted
 
 SAID_AFTER = 60.0  # seconds until a compiler that does not end is talked about
 KILLED_AFTER = 900.0  # seconds until it is given up

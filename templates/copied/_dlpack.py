@@ -1,7 +1,8 @@
-"""Reads DLPack capsules that NumPy refuses, bfloat16 above all.
+"""Reads DLPack capsules, those that NumPy refuses included: bfloat16 above all.
 
 In: an object with `__dlpack__`. Out: a NumPy array over the same memory, which keeps the producer's tensor alive and
 calls its deleter once, when it dies itself. BufferError where the capsule cannot be read; it then stays the producer's.
+NumPy's own reader takes a tensor without memory for a request to allocate some, and so gives it random values.
 The structures are those of dlpack.h (https://dmlc.github.io/dlpack/latest/c_api.html), versions 0 and 1.
 """
 
@@ -19,6 +20,8 @@ _TENSOR = "PiiiBBHPPQ"
 _MANAGED = struct.Struct(f"@{_TENSOR}PP")  # tensor, context, deleter
 _VERSIONED = struct.Struct(f"@IIPPQ{_TENSOR}")  # major, minor, context, deleter, flags, tensor
 _READ_ONLY_OR_COPY = 0b11  # flag bits 0 and 1: writing is forbidden, or would not reach the producer's array
+_MOST_AXES = 64  # of a NumPy array
+_FIRST_PAGE = 4096  # addresses below it belong to no process
 _HOST_DEVICES = (1, 3, 11, 13)  # CPU, CUDA host, ROCm host, CUDA managed
 _DTYPES = {
     (code, np.dtype(kind).itemsize * 8): np.dtype(kind)
@@ -56,7 +59,23 @@ class _Owner:
             self._deleter(self._address)
 
 
+def check_address(address: int, size: int) -> None:
+    """BufferError where `size` elements cannot begin at `address`: at NULL, or beside it as views of NULL do."""
+    if size and not _FIRST_PAGE <= address < 2**64:
+        raise BufferError("it has no memory")
+
+
+def check_storage(tensor: Any) -> None:
+    """BufferError where a tensor of PyTorch reaches beyond its storage, which was resized after the tensor was made."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    cells = tensor.storage_offset() + 1 + sum([(extent - 1) * step for extent, step in steps])
+    if tensor.numel() and cells * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise BufferError("it reaches beyond its memory")
+
+
 def _int64s(address: int, count: int) -> tuple[int, ...]:
+    if not 0 <= count <= _MOST_AXES or (count and not address):
+        raise BufferError(f"its DLPack tensor has {count} axes")
     return struct.unpack(f"@{count}q", ctypes.string_at(address, 8 * count))
 
 
@@ -85,13 +104,16 @@ def read(value: Any) -> np.ndarray[Any, Any]:
         writable = not flags & _READ_ONLY_OR_COPY
         if major != 1:  # all the rest may lie elsewhere
             raise BufferError(f"its DLPack version is {major}.{minor}")
-    data, _, _, rank, code, bits, lanes, extents, steps, offset = tensor
+    data, device, _, rank, code, bits, lanes, extents, steps, offset = tensor
+    if device not in _HOST_DEVICES:
+        raise BufferError(f"its DLPack device is of type {device}")
     dtype = _DTYPES.get((code, bits))
     if dtype is None or lanes != 1:
         raise BufferError(f"its DLPack dtype has code {code}, {bits} bits, {lanes} lanes")
     shape = _int64s(extents, rank)
     if 0 in shape:  # may have no memory at all
         return np.empty(shape, dtype)
+    check_address((data or 0) + offset, 1)
     interface = {
         "version": 3,
         "shape": shape,
@@ -100,4 +122,5 @@ def read(value: Any) -> np.ndarray[Any, Any]:
         "data": (data + offset, not writable),
     }
     _rename(capsule, _USED[name])
-    return np.asarray(_Owner(address, deleter, interface)).view(dtype)
+    array = np.asarray(_Owner(address, deleter, interface))
+    return array.view(dtype) if dtype.kind == "V" else array

@@ -15,8 +15,10 @@ from typing import Any, Protocol, TypeVar
 import ml_dtypes
 import numpy as np
 
-from ._arrays import describe, int_list, int_scalar, real_scalar, text, to_array
+from ._arrays import to_array
 from ._errors import Refusal
+from ._numbers import int_list, int_scalar, real_scalar, text
+from ._words import describe, literal, shown
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
@@ -140,10 +142,15 @@ def word(name: str, value: object, words: Words) -> str:
     allowed = ", ".join(repr(spelling) for spelling in words.spellings)
     if given in words.refused:
         raise Refusal(f"{name}-value", name, repr(given), f"one of {allowed}: {words.refused[given]}")
-    near = difflib.get_close_matches(given.lower(), words.spellings, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(given[:80].lower(), words.spellings, n=1, cutoff=0.5)
     raise Refusal(
-        f"{name}-value", name, repr(given[:80]), f"one of {allowed}", words.spellings[near[0]] if near else None
+        f"{name}-value", name, literal(given[:80]), f"one of {allowed}", words.spellings[near[0]] if near else None
     )
+
+
+def _entries(numbers: Sequence[int], count: int) -> str:
+    """A list in the words of a refusal for its length; `numbers` are the first of `count`."""
+    return f"{shown(numbers, count)} ({count} entries)"
 
 
 def _limits(minimum: int | None, maximum: int | None) -> str:
@@ -188,12 +195,16 @@ def integers(
         if surplus is None or len(numbers) < length or any(entry != surplus for entry in beyond):
             also = f", or more when the rest is {surplus}" if surplus is not None else ""
             expected = f"{length} entries, one per spatial axis{also}"
-            raise Refusal(f"{name}-length", name, f"{list(numbers)} ({len(numbers)} entries)", expected)
+            raise Refusal(f"{name}-length", name, _entries(numbers, len(numbers)), expected)
         numbers = numbers[:length]
     nearest = tuple(_clipped(entry, minimum, maximum) for entry in numbers)
     if nearest != numbers:
         raise Refusal(
-            f"{name}-range", name, str(list(numbers)), f"every entry {_limits(minimum, maximum)}", list(nearest)
+            f"{name}-range",
+            name,
+            shown(numbers, len(numbers)),
+            f"every entry {_limits(minimum, maximum)}",
+            list(nearest),
         )
     return numbers
 
@@ -245,24 +256,20 @@ def stated_shape(
 ) -> tuple[str, tuple[int, ...]]:
     """The shape that a call states for its output, and the argument that states it: a tensor before a list."""
     given = {name: int_list(name, value) for name, value in lists.items() if value is not None}
+    counts = {name: len(numbers) for name, numbers in given.items()}
     for name, value in tensors.items():
         if value is not None:
             array = to_array(name, value)
             if array.ndim != 1:
                 raise Refusal(f"{name}-rank", name, describe(array), "a vector of int32")
-            given = {name: tuple(int(entry) for entry in array)}
+            given, counts = {name: tuple(array[: length + 100].tolist())}, {name: array.size}
     for name, numbers in given.items():
-        if len(numbers) != length:
-            raise Refusal(
-                f"{name}-length",
-                name,
-                f"{list(numbers)} ({len(numbers)} entries)",
-                f"{length} entries, the shape of {output}",
-            )
+        if counts[name] != length:
+            expected = f"{length} entries, the shape of {output}"
+            raise Refusal(f"{name}-length", name, _entries(numbers, counts[name]), expected)
         if any(entry < 0 for entry in numbers):
-            raise Refusal(
-                f"{name}-range", name, str(list(numbers)), "every entry >= 0", [max(entry, 0) for entry in numbers]
-            )
+            nearest = [max(entry, 0) for entry in numbers]
+            raise Refusal(f"{name}-range", name, shown(numbers, length), "every entry >= 0", nearest)
         return name, numbers
     choices = " or ".join([*tensors, *lists])
     raise Refusal(

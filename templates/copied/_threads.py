@@ -13,8 +13,9 @@ from collections.abc import Callable
 from functools import cache
 from queue import SimpleQueue
 
-from ._arrays import int_scalar
-from ._errors import Refusal, quoted
+from ._errors import Refusal
+from ._numbers import int_scalar
+from ._words import quoted
 
 Kernel = Callable[[int, int], object]
 

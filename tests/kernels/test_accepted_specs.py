@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from opwright.language.load import load_texts
 from opwright.language.model import Library
+from opwright.language.source import SpecInvalid
 from opwright.oracle import prove
 from support.generated import rng
 from support.package import package
 from support.spec_packages import first_disagreement, instruction_set, quick_compiler, usable
 
+A = np.arange(5, dtype=np.float32)
 HEAD = "op: {name}\nrevision: 1\nsummary: An operation of a test.\n"
 F32 = "dtypes: [{a: f32, b: f32, accumulate: f32}]\n"
 PAIR = (
@@ -85,7 +87,7 @@ REFERENCE = {
     ),
     "NamesOfRules": (
         "dims: {rows: {symbol: M, min: 0}}\nattributes: [{name: rule, type: s64, default: '1'},"
-        " {name: say, type: s64, default: '1'}, {name: argument, type: s64, default: '1'}]\n"
+        " {name: say, type: s64, default: '1'}, {name: op, type: s64, default: '1'}, {name: argument, type: s64, default: '1'}]\n"
         "constraints: [{id: small, expr: rule < say + argument, say: it is small, argument: rule}]\n"
         "inputs: [{name: a, dims: {X: M}}]\noutputs: [{name: b, dims: {X: M}}]\n" + F32
         + "semantics: {ranges: {m: M}, reduce: 'b[m] += a[m] * rule'}\n"
@@ -189,6 +191,19 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> BUILT:
 def test_a_spec_of_a_new_user_agrees_with_the_interpreter(name: str, reference: tuple[Library, ModuleType]) -> None:
     library, module = reference
     assert first_disagreement(module, library.op(name), rng(name), 25) is None
+
+
+def test_an_attribute_may_be_called_as_a_parameter_of_the_package_is(reference: tuple[Library, ModuleType]) -> None:
+    _, module = reference
+    assert module.infer_shape("NamesOfRules", A, op=2, rule=1) == A.shape
+    assert module.explain("NamesOfRules", A, op=2, say=3).shape == A.shape
+
+
+def test_an_axis_that_letters_do_not_walk_to_its_end_is_refused_with_what_to_write() -> None:
+    body = REFERENCE["DivisibleAndSmall"].replace("min: 1, default", "default").replace("C % G == 0", "G > 0")
+    text = _texts({"Spread": body.replace("{g: G, c: C / G}", "{g: C}").replace("b[g * (C / G) + c] += a[g * (C / G) + c]", "b[g * G] += a[g]")})
+    with pytest.raises(SpecInvalid, match="where letters count through a whole axis, its extent is their product"):
+        load_texts(text)
 
 
 @pytest.mark.parametrize("name", FAST)

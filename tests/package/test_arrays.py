@@ -9,7 +9,7 @@ import cffi
 import ml_dtypes
 import numpy as np
 import pytest
-from opwright_kernels import _arrays, _dlpack
+from opwright_kernels import _arrays, _dlpack, _numbers, _words
 from opwright_kernels._errors import Refusal
 
 try:
@@ -101,7 +101,7 @@ def test_a_refusal_says_what_was_given():
 
 @pytest.mark.parametrize("value", ["x" * 10_000, list(range(10_000)), 10**4301, "two\nlines"], ids=range(4))
 def test_a_description_is_short_and_one_line(value):
-    words = _arrays.describe(value)
+    words = _words.describe(value)
     assert len(words) < 100
     assert "\n" not in words
 
@@ -318,14 +318,14 @@ def test_eight_threads_may_take_bfloat16_tensors_at_once():
     [[1, 2], (1, 2), [np.int8(1), np.uint64(2)], np.array([1, 2]), np.array([1, 2], np.uint8), [np.array(1), 2]],
 )
 def test_integer_lists_come_in_many_kinds(value):
-    integers = _arrays.int_list("x", value)
+    integers = _numbers.int_list("x", value)
     assert integers == (1, 2)
     assert {type(integer) for integer in integers} == {int}
 
 
 def test_an_empty_list_is_a_list_of_integers():
-    assert _arrays.int_list("x", []) == ()
-    assert _arrays.int_list("x", np.zeros(0, np.int32)) == ()
+    assert _numbers.int_list("x", []) == ()
+    assert _numbers.int_list("x", np.zeros(0, np.int32)) == ()
 
 
 @pytest.mark.parametrize(
@@ -338,40 +338,40 @@ def test_an_empty_list_is_a_list_of_integers():
     ],
 )  # fmt: skip
 def test_what_is_no_list_of_integers_is_refused(value):
-    refusal = refused(_arrays.int_list, value)
+    refusal = refused(_numbers.int_list, value)
     assert (refusal.rule, refusal.wrong_kind, refusal.expected) == ("x-kind", True, "a list of integers")
 
 
 def test_integral_floats_are_refused_with_the_integers_that_were_meant():
-    assert refused(_arrays.int_list, [1.0, 2]).nearest == [1, 2]
-    assert refused(_arrays.int_list, [1.5, 2.0]).nearest is None
-    assert refused(_arrays.int_scalar, 2.0).nearest == 2
-    assert refused(_arrays.int_scalar, float("inf")).nearest is None
-    assert refused(_arrays.int_list, [True, 2.0]).nearest is None
+    assert refused(_numbers.int_list, [1.0, 2]).nearest == [1, 2]
+    assert refused(_numbers.int_list, [1.5, 2.0]).nearest is None
+    assert refused(_numbers.int_scalar, 2.0).nearest == 2
+    assert refused(_numbers.int_scalar, float("inf")).nearest is None
+    assert refused(_numbers.int_list, [True, 2.0]).nearest is None
 
 
 @pytest.mark.parametrize("entry", [2**63, -(2**63) - 1, np.uint64(2**63), pytest.param(10**4301, id="huge")])
 def test_integers_beyond_int64_are_refused(entry):
-    for refusal in refused(_arrays.int_list, [1, entry]), refused(_arrays.int_scalar, entry):
+    for refusal in refused(_numbers.int_list, [1, entry]), refused(_numbers.int_scalar, entry):
         assert (refusal.rule, refusal.wrong_kind) == ("x-int64", False)
-    assert _arrays.int_list("x", [2**63 - 1, -(2**63)]) == (2**63 - 1, -(2**63))
+    assert _numbers.int_list("x", [2**63 - 1, -(2**63)]) == (2**63 - 1, -(2**63))
 
 
 def test_an_array_beyond_int64_is_refused():
-    assert refused(_arrays.int_list, np.array([2**63], np.uint64)).rule == "x-int64"
+    assert refused(_numbers.int_list, np.array([2**63], np.uint64)).rule == "x-int64"
 
 
 @pytest.mark.parametrize("value", [3, np.int16(3), np.uint64(3), np.array(3)])
 def test_an_integer_comes_in_many_kinds(value):
-    assert _arrays.int_scalar("x", value) == 3
-    assert type(_arrays.int_scalar("x", value)) is int
+    assert _numbers.int_scalar("x", value) == 3
+    assert type(_numbers.int_scalar("x", value)) is int
 
 
 @pytest.mark.parametrize(
     "value", [True, np.True_, 3.0, "3", None, [3], np.array([3]), np.array(3.0), np.timedelta64(3)]
 )
 def test_what_is_no_integer_is_refused(value):
-    refusal = refused(_arrays.int_scalar, value)
+    refusal = refused(_numbers.int_scalar, value)
     assert (refusal.rule, refusal.wrong_kind, refusal.expected) == ("x-kind", True, "an integer")
 
 
@@ -379,24 +379,24 @@ def test_what_is_no_integer_is_refused(value):
     "value", [2, 2.0, np.float32(2), np.int8(2), ml_dtypes.bfloat16(2), np.array(2.0), np.array(2)]
 )
 def test_a_number_comes_in_many_kinds(value):
-    assert _arrays.real_scalar("x", value) == 2.0
-    assert type(_arrays.real_scalar("x", value)) is float
+    assert _numbers.real_scalar("x", value) == 2.0
+    assert type(_numbers.real_scalar("x", value)) is float
 
 
 @pytest.mark.parametrize("value", [True, np.False_, np.array(True), "2", None, 2j, [2.0], np.array([2.0])])
 def test_what_is_no_number_is_refused(value):
-    refusal = refused(_arrays.real_scalar, value)
+    refusal = refused(_numbers.real_scalar, value)
     assert (refusal.rule, refusal.wrong_kind, refusal.expected) == ("x-kind", True, "a number")
 
 
 def test_an_integer_beyond_float64_is_refused():
-    assert refused(_arrays.real_scalar, 10**400).rule == "x-range"
+    assert refused(_numbers.real_scalar, 10**400).rule == "x-range"
 
 
 def test_text_is_text_and_nothing_else():
-    assert type(_arrays.text("x", np.str_("NXC"))) is str
+    assert type(_numbers.text("x", np.str_("NXC"))) is str
     for value in (b"NXC", None, 1, ["NXC"]):
-        assert refused(_arrays.text, value).rule == "x-kind"
+        assert refused(_numbers.text, value).rule == "x-kind"
 
 
 # --- memory

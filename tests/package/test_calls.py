@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _operation, _threads
+from opwright_kernels import _isa, _operation, _threads
 from support import rulings
 from support.calls import Call, describe, mutated_call, random_call
 from support.generated import FULL, PACKAGE, attempt, function, rng, run, same
@@ -478,7 +478,7 @@ def test_explain_tells_why_and_what_was_rejected() -> None:
     rejected = dict(told.rejected)
     assert {"dense", "depthwise"} <= set(rejected)
     assert rejected["dense"] == "G == 1 does not hold (G = 2)"
-    others = {isa.name for isa in _operation._isa.ISAS} - {told.variant.isa}
+    others = {isa.name for isa in _isa.ISAS} - {told.variant.isa}
     assert set(rejected) == {"dense", "depthwise"} | others
 
 

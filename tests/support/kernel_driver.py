@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import opwright_kernels as ok
-from opwright_kernels import _isa, _operation
+from opwright_kernels import _interface, _isa
 
 from . import rulings
 from .call import Call
@@ -63,8 +63,8 @@ def _driver(isa: str, dtype: str) -> str:
 
 def packed(call: Call, isa: str, parts: int) -> tuple[bytes, np.ndarray]:
     """A call as the driver reads it, and an array for its answer."""
-    operation = _operation.named(ok._OPERATIONS, call.op)
-    inputs, attributes = _operation.bound(operation, call.inputs, call.attributes)
+    operation = _interface.named(ok._OPERATIONS, call.op)
+    inputs, attributes = _interface.bound(operation, call.inputs, call.attributes)
     resolution = operation.resolve(*inputs, *attributes)
     plan = operation.plan(resolution)
     sizes = bytes(plan.ffi.buffer(plan.sizes))

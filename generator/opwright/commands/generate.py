@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..project import COMMAND, Project
@@ -11,8 +12,11 @@ from . import options as shared
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..write import Difference
+
 EXAMPLE = "opwright generate --check   # in CI: exits 4 where generated files are out of date, and writes nothing"
 OK, FAILED, OUT_OF_DATE = 0, 1, 4
+SHOWN = 20  # files of one state
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..console import console
     from ..generate import generated
+    from ..language.source import inert
     from ..write import write
 
     project, out = shared.project(options), console()
@@ -37,11 +42,24 @@ def run(options: argparse.Namespace) -> int:
         return _check(project, out)
     library, files = generated(project)
     differences = write(project.output, files)
-    for difference in differences:
-        out.print(str(difference), highlight=False, soft_wrap=True)
-    said = f"{len(differences)} changed" if differences else "nothing changed"
-    out.print(f"{len(files)} files of {len(library.ops)} operations: {said}", highlight=False)
+    made = {difference.path for difference in differences if difference.state == "missing"}
+    if made >= files.keys():
+        said = f"written to {inert(str(project.output))}"
+    else:
+        _print(differences, out)
+        said = f"{len(differences)} changed" if differences else "nothing changed"
+    out.print(f"{len(files)} files of {len(library.ops)} operations: {said}", highlight=False, soft_wrap=True)
     return OK
+
+
+def _print(differences: Sequence[Difference], out: Console) -> None:
+    """A line for each, for many of one state the first of them and how many more there are."""
+    for state in sorted({difference.state for difference in differences}):
+        of_state = [difference for difference in differences if difference.state == state]
+        for difference in of_state[:SHOWN]:
+            out.print(str(difference), highlight=False, soft_wrap=True, markup=False)
+        if len(of_state) > SHOWN:
+            out.print(f"{state}: {len(of_state) - SHOWN} more", highlight=False)
 
 
 def _check(project: Project, out: Console) -> int:
@@ -54,8 +72,7 @@ def _check(project: Project, out: Console) -> int:
         out.print("opwright: nothing was compared: the specs make no kernel")
         return FAILED
     differences = compare(project.output, files)
-    for difference in differences:
-        out.print(str(difference), highlight=False, soft_wrap=True)
+    _print(differences, out)
     if differences:
         said = f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}"
         out.print(said, highlight=False)

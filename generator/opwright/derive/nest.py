@@ -30,6 +30,10 @@ from .exactness import divided
 from .missing_axes import ABSENT, MissingAxes
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
+# What most often keeps letters from walking an output axis by themselves.
+PRODUCT = (
+    "; where letters count through a whole axis, its extent is their product, as in shape: {Z: C * K} for c * K + k"
+)
 # A letter that is usually shorter than this is not worth an innermost loop where another one is.
 WORTHWHILE = 8
 
@@ -388,7 +392,10 @@ class _Derivation:
                 and self.expansion.positive(axis.index.coefficient(letter)) is not None
             ):
                 return letter
-        raise self.fail(f"the index of output axis {axis.name} has no letter that it can be solved for")
+        raise self.fail(
+            f"the index of output axis {axis.name} has no letter that it can be solved for: one whose factor is surely"
+            f" positive or negative, and that no other axis is solved for{PRODUCT}"
+        )
 
     def choose_inner(
         self, outputs: Sequence[tuple[str, Poly]], general: Mapping[str, Axis], free: Sequence[str]
@@ -520,6 +527,7 @@ class _Derivation:
                 if not sure or loop.solved or loop.letter == inner:
                     raise self.fail(
                         "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                        + PRODUCT
                     )
                 loops[loop.letter] = dataclasses.replace(loop, solved=condition)
                 reached[condition.letter] = loop.letter

@@ -69,6 +69,19 @@ class Wrapper:
     terms: str
 
     @property
+    def lists(self) -> tuple[Parameter, ...]:
+        """The attributes that are lists; None is the default of those that have one."""
+        return tuple(parameter for parameter in self.attributes if parameter.annotation.startswith("Integers"))
+
+    @property
+    def texts(self) -> tuple[Parameter, ...]:
+        return tuple(parameter for parameter in self.attributes if parameter.annotation == "str")
+
+    @property
+    def numbers(self) -> tuple[Parameter, ...]:
+        return tuple(parameter for parameter in self.attributes if parameter.annotation in ("int", "float"))
+
+    @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs, in the order of linters."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)

@@ -284,7 +284,8 @@ def _imports(ops: Iterable[Op]) -> list[str]:
     modules = {
         "_errors": ["BuildError", "SpecError", "SpecTypeError"],
         "_explain": ["Explanation"],
-        "_operation": ["TensorSpec", "VariantInfo", "build", *SETTINGS],
+        "_description": ["TensorSpec", "VariantInfo"],
+        "_interface": ["build", *SETTINGS],
     }
     lines = {module: [_import(module, imported)] for module, imported in modules.items()}
     for op in ops:

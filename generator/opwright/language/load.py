@@ -169,7 +169,7 @@ def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
         mark = Mark(name, *_position(text[: error.position]))
         problems.note(mark, "yaml", f"the character U+{ord(text[error.position]):04X} may not stand in YAML")
         return None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         problems.note(Mark(name), "yaml", f"not YAML: {str(error).splitlines()[0][:200]}")
         return None
     if root is None:

@@ -35,9 +35,9 @@ PYTHON_NAMES = frozenset({
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Modules and pages of the generated package beside those of its operations, without the underscore in front.
 MODULES = frozenset({
-    "api", "arrays", "build", "built", "cache", "compiler", "dask", "dlpack", "engine", "entries", "errors", "explain",
-    "index", "init", "isa", "load", "main", "onnx", "operation", "private", "rules", "scratch", "specialize", "team",
-    "threads", "torch", "units",
+    "api", "arrays", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack", "engine",
+    "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main", "numbers", "onnx",
+    "operation", "private", "rules", "scratch", "specialize", "team", "threads", "torch", "units", "words",
 })  # fmt: skip
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = frozenset({"problem", "scratch", "sizes", "team"})

@@ -1,0 +1,150 @@
+"""What the generated module of an operation says of it, and the names of its kernels.
+
+In: fields that generated code fills in. Out: the variants, and the places of rules. Nothing here compiles or runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _isa
+from ._engine import DEPTHWISE
+from ._errors import Refusal
+from ._rules import DTYPES, Resolution
+
+ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
+Integers = Sequence[int] | np.ndarray[Any, Any]
+
+HERE = Path(__file__).parent
+API = "docs/API.md"
+# Rules of the package itself, each stated in a section of API.md.
+API_RULES = {"out": "out", "threads": "threads", "specialize": "specialize", "memory": "memory"}
+
+
+@dataclass(frozen=True)
+class InputInfo:
+    """An input: its parameter, whether it may be absent, and whether it is a vector that states a shape."""
+
+    name: str
+    parameter: str
+    optional: bool
+    states_shape: bool
+
+
+@dataclass(frozen=True)
+class SizeField:
+    """A member of the struct of sizes: its symbol, its length (0: one number), what stands for missing axes."""
+
+    name: str
+    length: int
+    neutral: int
+    c_type: str = "int64_t"
+
+
+@dataclass(frozen=True)
+class VariantInfo:
+    """One kernel of the package: what it is specialised for, and its C name."""
+
+    name: str
+    op: str
+    dtype: str
+    layouts: tuple[str, ...]
+    group_class: str | None
+    isa: str
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """The description of a tensor, for `explain` and `infer_shape`: no data is needed to ask."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+        object.__setattr__(self, "dtype", DTYPES[self.dtype] if self.dtype in DTYPES else np.dtype(self.dtype))
+        if any(extent < 0 for extent in self.shape):
+            raise ValueError(f"a shape has no negative extents: {self.shape}")
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the generated module says of an operation."""
+
+    name: str
+    function: str
+    inputs: tuple[InputInfo, ...]
+    output: str
+    attributes: tuple[str, ...]
+    defaults: Mapping[str, object]
+    rows: tuple[tuple[str, Mapping[str, str]], ...]
+    layouts: Mapping[str, tuple[str, ...]]
+    classes: tuple[tuple[str, str], ...]
+    fast: Mapping[str, str]  # dtype rows that have fast kernels, each with what these solve for: y, x or w
+    sizes: tuple[SizeField, ...]
+    named: Mapping[str, str]
+    arrangements: Mapping[str, tuple[str, ...]]
+    resolve: Callable[..., Resolution]
+
+    @cached_property
+    def variants(self) -> tuple[VariantInfo, ...]:
+        """Every kernel, in the order of dtype row, layouts, group class and instruction set."""
+        classes: Sequence[str | None] = [name for name, _ in self.classes] or [None]
+        choices = [(label, list(product(*self.layouts.values())), self.isas(label)) for label, _ in self.rows]
+        return tuple(
+            VariantInfo(self.variant_name(label, words, group, isa.name), self.name, label, words, group, isa.name)
+            for label, every, isas in choices
+            for words in every
+            for group in classes
+            for isa in isas
+        )
+
+    def variant_name(self, label: str, words: Sequence[str], group_class: str | None, isa: str) -> str:
+        group = [group_class] if group_class else []
+        return "_".join([self.function, label, *map(str.lower, words), *group, isa])
+
+    def isas(self, label: str) -> tuple[_isa.Isa, ...]:
+        """The instruction sets that have kernels for a dtype row."""
+        return tuple(isa for isa in _isa.ISAS if not isa.fast or (label in self.fast and label in isa.dtypes))
+
+    def kernel_name(self, resolution: Resolution, isa: str) -> str:
+        words = [resolution.words[name] for name in self.layouts]
+        return self.variant_name(self.rows[resolution.row][0], words, resolution.group_class, isa)
+
+    def parts(self, isa: _isa.Isa) -> tuple[str, ...]:
+        """The libraries of an instruction set and dtype row; a group class with an engine of its own has its own."""
+        found = {DEPTHWISE if name == DEPTHWISE else "" for name, _ in self.classes} if isa.fast else set()
+        return tuple(sorted(found or {""}))
+
+    def spec(self, rule: str, argument: str) -> str:
+        """Where a rule is stated: file:line of the spec, or a section of the API."""
+        head = rule.split("-")[0]
+        if head in API_RULES:
+            return f"{API}#{API_RULES[head]}"
+        places = provenance()[self.function]
+        if rule == "overflow" and argument in places["values"]:
+            return places["values"][argument]
+        return places["rules"].get(rule, f"{API}#rules")
+
+    def refused(self, refusal: Refusal) -> Exception:
+        return refusal.error(self.function, self.spec(refusal.rule, refusal.argument))
+
+
+@cache
+def provenance() -> dict[str, dict[str, dict[str, str]]]:
+    """Where the spec says what: operation to rule or value to file:line, and to the sentences of values."""
+    loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
+    return loaded

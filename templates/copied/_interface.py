@@ -1,0 +1,93 @@
+"""What the package offers beside the operations: settings, shapes, builds, and the names by which all are called.
+
+In: what a caller of the package gave. Out: operations and their arguments, or a SpecError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _specialize, _team, _threads
+from ._description import API
+from ._errors import Refusal
+from ._operation import Operation
+from ._words import shortened
+
+
+def named(operations: Mapping[str, Operation], op: str) -> Operation:
+    """The operation of that name, its own or its function's; ValueError where there is none."""
+    for operation in operations.values():
+        if op in (operation.function, operation.name):
+            return operation
+    raise ValueError(f"there is no operation {shortened(repr(op))}; there are {', '.join(operations)}")
+
+
+def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The inputs and attributes of a call that is written as the public function would take it."""
+    names = [info.parameter for info in operation.inputs]
+    if len(args) > len(names):
+        raise TypeError(f"{operation.function} takes {len(names)} inputs but {len(args)} were given")
+    given = dict(zip(names, args))
+    for name, value in kwargs.items():
+        if name in given or name not in (*names, *operation.attributes):
+            raise TypeError(f"{operation.function} got an unexpected or repeated argument {shortened(repr(name))}")
+        given[name] = value
+    missing = [info.parameter for info in operation.inputs if info.parameter not in given and not info.optional]
+    missing += [name for name in operation.attributes if name not in given and name not in operation.defaults]
+    if missing:
+        raise TypeError(f"{operation.function} misses the arguments {', '.join(missing)}")
+    inputs = [given.get(name) for name in names]
+    return inputs, [given.get(name, operation.defaults.get(name)) for name in operation.attributes]
+
+
+def infer_shape(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of a call's output; the inputs may be arrays or anything with a shape and a dtype."""
+    try:
+        return operation.resolve(*operation.arrays(inputs), *attributes).shape
+    except Refusal as refusal:
+        raise operation.refused(refusal) from None
+
+
+def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
+    """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
+    from . import _build  # which most processes need not
+
+    units = [_team.UNIT]
+    for operation in operations:
+        chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
+        found = [operation.unit(isa, label, part) for isa, label in chosen for part in operation.parts(isa)]
+        units += {unit.name: unit for unit in found}.values()
+    return [str(path) for path in _build.build(units, progress)]
+
+
+def set_num_threads(n: int) -> None:
+    """How many threads later calls use, at least 1; `threads=` of a call goes before it. Raises SpecError."""
+    try:
+        _threads.set_num_threads(n)
+    except Refusal as refusal:
+        raise refusal.error("set_num_threads", f"{API}#threads") from None
+
+
+def get_num_threads() -> int:
+    """How many threads a call uses that does not say: set_num_threads, OPWRIGHT_NUM_THREADS, or the CPUs at hand."""
+    try:
+        return _threads.get_num_threads()
+    except Refusal as refusal:
+        raise refusal.error("get_num_threads", f"{API}#threads") from None
+
+
+def set_specialize(value: bool | int) -> None:
+    """What later calls do that do not say: False, True, or the number of calls after which to compile. SpecError."""
+    try:
+        _specialize.set_specialize(value)
+    except Refusal as refusal:
+        raise refusal.error("set_specialize", f"{API}#specialize") from None
+
+
+def get_specialize() -> bool | int:
+    """What a call does that does not say: set_specialize, OPWRIGHT_SPECIALIZE, or False."""
+    try:
+        return _specialize.get_specialize()
+    except Refusal as refusal:
+        raise refusal.error("get_specialize", f"{API}#specialize") from None
