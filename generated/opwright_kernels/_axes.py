@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import describe, int_list, real_scalar
 from ._errors import Refusal
+from ._numbers import int_list, real_scalar
 from ._rules import Described, Extent, Words, dtype_name, word
+from ._words import describe
 
 Places = Mapping[str, tuple[int, ...]]
 # The words by which attributes state data types, and what rows of data types call these.

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from . import _isa, _operation, _specialize, _team, _threads
+from . import _isa, _specialize, _team, _threads
+from ._description import VariantInfo, provenance
 from ._errors import Refusal
+from ._operation import SERIAL_TERMS, Operation
 from ._rules import Resolution
 
 
@@ -26,7 +28,7 @@ class Explanation:
     dtype: str
     values: Mapping[str, object]
     arrangements: Mapping[str, str]
-    variant: _operation.VariantInfo
+    variant: VariantInfo
     why: tuple[str, ...]
     rejected: tuple[tuple[str, str], ...]
     copies: tuple[str, ...]
@@ -48,7 +50,7 @@ class Explanation:
 
 
 def explain(
-    operation: _operation.Operation,
+    operation: Operation,
     inputs: Sequence[Any],
     attributes: Sequence[Any],
     threads: Any = None,
@@ -66,7 +68,7 @@ def explain(
     isa, others = operation.choice(label)
     name = operation.kernel_name(resolution, isa.name)
     variant = next(variant for variant in operation.variants if variant.name == name)
-    spec = _operation.provenance()[operation.function]
+    spec = provenance()[operation.function]
     names = {**operation.named, **spec["summaries"]}
     row = operation.rows[resolution.row][1]
     steps = tuple(
@@ -80,7 +82,7 @@ def explain(
     )
     arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
     why, rejected = _reasons(operation, resolution, isa, others, arrangements)
-    used = wanted if threads is not None or resolution.terms >= _operation.SERIAL_TERMS else 1
+    used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
     plan = operation.plan(resolution) if isa.fast else None
     scratch = plan.scratch if plan else None
     specialized, specialization = _specialize.explained(plan, special)
@@ -107,7 +109,7 @@ def explain(
 
 
 def _reasons(
-    operation: _operation.Operation,
+    operation: Operation,
     resolution: Resolution,
     isa: _isa.Isa,
     others: Sequence[tuple[str, str]],

@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from marshal import dumps
 from typing import Any
 
 import numpy as np
 
-from . import _isa, _operation, _specialize, _threads
-from ._arrays import Array, describe, overlaps_itself, pointer, share_memory, to_array
+from . import _compiled, _isa, _specialize, _threads
+from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
 from ._errors import Refusal
+from ._numbers import snapshot
 from ._operation import Operation, allocated, thread_count
 from ._rules import DTYPES, Extent, dtype_name
+from ._words import describe
 
 C_TYPES = {
-    **_operation.C_TYPES,
+    **_compiled.C_TYPES,
     "int32": "int32_t",
     "int8": "int8_t",
     "uint8": "uint8_t",
@@ -113,6 +116,7 @@ class StepOperation(Operation):
             if specialize is not None:
                 _specialize.check("specialize", specialize)
             given = self.arrays(inputs)
+            attributes = [snapshot(attribute) for attribute in attributes]
             targets = self.targets(out)
             resolution = self.resolved(given, self.completed(attributes, targets))
             return self.run_steps(resolution, given, targets, out, threads)
@@ -124,7 +128,7 @@ class StepOperation(Operation):
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
-        key = self.signature(given, attributes) if all(map(_operation.plain, attributes)) else None
+        key = self.step_signature(given, attributes)
         found = _resolutions.get(key) if key is not None else None
         if found is None:
             resolve: Any = self.resolve
@@ -134,6 +138,13 @@ class StepOperation(Operation):
                     _resolutions.clear()
                 _resolutions[key] = found
         return found
+
+    def step_signature(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
+        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind."""
+        if not all(value is None or type(value) is np.ndarray for value in given) or not all(map(_plain, attributes)):
+            return None
+        arrays = [None if value is None else (value.dtype, value.shape) for value in given]
+        return (self.function, *arrays, dumps(tuple(attributes), 2))
 
     def targets(self, out: Any) -> list[Array | None]:
         """The caller's arrays to write into, in the order of the outputs."""
@@ -322,6 +333,13 @@ class StepOperation(Operation):
 
 
 _resolutions: dict[Any, Any] = {}
+
+
+def _plain(attribute: Any) -> bool:
+    """Whether marshal tells `attribute` from all others."""
+    if type(attribute) in (list, tuple):
+        return all(type(entry) in (int, float) for entry in attribute)
+    return attribute is None or type(attribute) in (int, float, str, bool)
 
 
 def pointer_of(ffi: Any, ctype: Any, array: Array, role: str) -> Any:
