@@ -17,6 +17,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 from opwright import cli, generate
+from opwright.commands import generate as command
 from opwright.emit import render, wrap
 from opwright.generate import generated
 from opwright.language.load import load_texts
@@ -125,7 +126,7 @@ def check(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[s
 
 
 def test_check_passes_where_nothing_differs(package: Path, capsys: pytest.CaptureFixture[str]):
-    assert check(package, capsys) == (cli.OK, [])
+    assert check(package, capsys) == (command.OK, [])
 
 
 def test_check_tells_stale_from_edited_missing_and_orphaned(package: Path, capsys: pytest.CaptureFixture[str]):
@@ -139,7 +140,7 @@ def test_check_tells_stale_from_edited_missing_and_orphaned(package: Path, capsy
     (package / "py.typed").unlink()
     (package / "c" / "leftover.c").write_text("int leftover;\n", encoding="utf-8")
     code, lines = check(package, capsys)
-    assert code == cli.OUT_OF_DATE == 4
+    assert code == command.OUT_OF_DATE == 4
     assert set(lines) == {
         "stale: MANIFEST.json",
         "stale: c/convolution_f32.c",
@@ -154,7 +155,7 @@ def test_check_of_a_folder_that_is_not_there_finds_every_file_missing_and_makes_
 ):
     folder = tmp_path / "nowhere"
     code, lines = check(folder, capsys)
-    assert code == cli.OUT_OF_DATE
+    assert code == command.OUT_OF_DATE
     assert set(lines) == {f"missing: {path}" for path in files}
     assert not folder.exists()
 
@@ -166,22 +167,22 @@ def test_check_fails_when_nothing_was_compared(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setattr(generate, "generated", lambda project: (made[0], {"__init__.py": ""}))
-    assert cli.main(["generate", "--check", "--output", str(tmp_path)]) == cli.FAILED
+    assert cli.main(["generate", "--check", "--output", str(tmp_path)]) == command.FAILED
     assert "nothing was compared" in capsys.readouterr().out
 
 
 def test_generate_mends_what_check_found(package: Path, capsys: pytest.CaptureFixture[str]):
     (package / "py.typed").unlink()
     (package / "_convolution.py").write_text("", encoding="utf-8")
-    assert cli.main(["generate", "--output", str(package)]) == cli.OK
+    assert cli.main(["generate", "--output", str(package)]) == command.OK
     capsys.readouterr()
-    assert check(package, capsys) == (cli.OK, [])
+    assert check(package, capsys) == (command.OK, [])
 
 
 def test_generate_leaves_a_file_alone_that_it_never_made(package: Path):
     mine = package / "notes.txt"
     mine.write_text("mine", encoding="utf-8")
-    assert cli.main(["generate", "--output", str(package)]) == cli.OK
+    assert cli.main(["generate", "--output", str(package)]) == command.OK
     assert mine.read_text(encoding="utf-8") == "mine"
 
 

@@ -54,7 +54,12 @@ def test_random_specs_use_every_key_of_the_language() -> None:
         used.update(key for op in library.ops for key in keys_of(op))
     shared = {"Common", "Sources", "Page", "Library"}
     kinds = [kind for name, kind in vars(model).items() if dataclasses.is_dataclass(kind) and name not in shared]
-    keys = {f"{kind.__name__}.{field.name.rstrip('_')}" for kind in kinds for field in dataclasses.fields(kind) if field.metadata}
+    keys = {
+        f"{kind.__name__}.{field.name.rstrip('_')}"
+        for kind in kinds
+        for field in dataclasses.fields(kind)
+        if field.metadata
+    }
     for key in sorted(keys):
         print(f"{used[key]:5} {key}")
     print("refused for:", dict(refusals.most_common()))

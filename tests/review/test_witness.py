@@ -73,7 +73,7 @@ def told(witness: Witness) -> tuple[str, str, str]:
 # The search. Each row: rule, file, edit, the call, before and after.
 SEARCHED = [
     ("attribute-range-narrowed", "common", "surplus: 0\n    min: 0", "surplus: 0\n    min: 0\n    max: 7",
-     PLAIN.replace("dilations=[1]", "dilations=[9]") + ", output_padding=[8])",
+     PLAIN.replace("strides=[1]", "strides=[9]") + ", output_padding=[8])",
      "returns f32[1,9,1]", "refused: output_padding-range"),
     ("attribute-default-changed", "common", 'default: "1"', 'default: "2"',
      PLAIN + ")", "returns f32[1,1,1]", "refused: inexact-division, groups-divide-in-channels"),
@@ -112,6 +112,47 @@ def test_the_witness_is_the_shortest_call_on_which_the_sides_differ(
 ):
     review = witnessed(find(), reviewing.reviewed(base(), changed(where, (old, new))), run=False)
     assert told(witness(review, rule)) == (call, before, after)
+
+
+SWAPPED = ("aliases: [SAME_UPPER]", "aliases: [SAME_LOWER]")
+TURNED = [(SWAPPED[0], "aliases: [X]"), (SWAPPED[1], SWAPPED[0]), ("aliases: [X]", SWAPPED[1])]
+AGREE = ("/ S) + 1\n", "/ S) + 1 and I <= 4096\n")
+# Edits that show in few calls: by place, by keyword, by an alias, far out, or in sizes that depend on each other.
+RARE = [
+    ("input-order-changed", "conv_transpose.yaml", lambda text: _exchanged(text, "  - {name: src", "  - name: weights\n", "  - {name: bias")),
+    ("input-parameter-changed", "convolution_backward_data.yaml", ("dst_shape_tensor", "dst_shape_list")),
+    ("input-arrangement-reordered", "conv_transpose.yaml", lambda text: _exchanged(text, "      library:", "      page:", "    summary: The kernel")),
+    ("attribute-alias-removed", "_common.yaml", TURNED),
+    ("constraint-condition-tightened", "convolution_backward_data.yaml", AGREE),
+    ("constraint-condition-tightened", "_common.yaml", ("OP < max(S, D)\n", "OP < min(max(S, D), 64)\n")),
+    ("padding-rule-changed", "_common.yaml", ("same_upper: floor(T / 2)", "same_upper: floor((T + min(floor(T / 9), 1)) / 2)")),
+    ("padding-rule-changed", "conv_transpose.yaml", ('"max(EK - S, 0)"', '"min(max(EK - S, 0), 12)"')),
+    ("shape-formula-changed", "conv_transpose.yaml", ("- PE + OP", "- PE + OP + floor(I / 32)")),
+    ("value-formula-changed", "_common.yaml", ("value: (K - 1) * D + 1,", 'value: "min((K - 1) * D + 1, 1000)",')),
+    ("value-formula-changed", "conv_transpose.yaml", ("effective_kernel}\n", "effective_kernel}\n  Q: (I - 1) / 2\n")),
+    ("dtypes-row-added", "conv_transpose.yaml", ("dtypes:\n", "dtypes:\n  - {src: f32, weights: f32, bias: f16, dst: f16, accumulate: f32}\n")),
+]  # fmt: skip
+
+
+def _exchanged(text: str, one: str, other: str, end: str) -> str:
+    """Two neighbouring parts of a text, the other way round."""
+    first, second, last = (text.index(mark) for mark in (one, other, end))
+    return text[:first] + text[second:last] + text[first:second] + text[last:]
+
+
+@pytest.mark.usefixtures("unproven")
+@pytest.mark.parametrize(("rule", "file", "edit"), RARE, ids=[f"{row[0]} {number}" for number, row in enumerate(RARE)])
+def test_a_witness_is_found_where_few_calls_differ_and_makes_the_finding_breaking(rule: str, file: str, edit):
+    before = reviewing.specs()
+    name = f"{reviewing.FOLDER}/{file}"
+    text = edit(before[name]) if callable(edit) else before[name]
+    for old, new in () if callable(edit) else [edit] if isinstance(edit, tuple) else edit:
+        text = text.replace(old, new)
+    review = witnessed(find(), reviewing.reviewed(before, {**before, name: text}), run=False)
+    shown = [finding for finding in review.findings if finding.rule.id == rule]
+    assert shown
+    assert all(finding.witness.call and finding.witness.base.accepted for finding in shown)
+    assert {(finding.rule.contract, finding.severity) for finding in shown} == {("breaking", "error")}
 
 
 @pytest.mark.usefixtures("unproven")

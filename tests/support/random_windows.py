@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .random_specs import NAMES, OPS, SYMBOLS, Draft, Rng
+from .spec_drafts import NAMES, OPS, SYMBOLS, Draft, Rng
 
 RANKS = [(1, 1), (2, 2), (3, 3), (1, 2), (2, 3), (1, 3), (1, 3)]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import io
 import json
+import os
+import random
 import re
 import shutil
 import subprocess
@@ -21,7 +24,7 @@ from opwright.language.load import load
 from opwright.language.model import Library
 from opwright.language.schema import Located, Node, Spelled
 from opwright.project import Project, find
-from opwright.trace import marking, origins, recording, why
+from opwright.trace import edits, marking, origins, recording, why
 from rich.console import Console
 from support import checkout
 
@@ -411,3 +414,82 @@ def test_outside_a_repository_it_says_so(tmp_path: Path):
     assert ran.returncode == 0, ran.stderr
     assert "commits\n  this is no git repository, so nothing tells which commit moved what\n" in ran.stdout
     assert told(folder, "py.typed")["history"] is False
+
+
+# What is told of a line is what moves it.
+
+
+EXAMPLE = re.compile(r"opwright why generated/opwright_kernels/(\S+):(\d+)")
+
+
+def test_the_documented_example_is_a_line_that_says_something(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        cli.main(["why", "--help"])
+    examples = {found.groups() for page in (contributing, capsys.readouterr().out) for found in EXAMPLE.finditer(page)}
+    assert len(examples) == 1
+    ((path, line),) = examples
+    assert re.search(r"\w", texts[path].splitlines()[int(line) - 1])
+    found = json.loads(run(capsys, f"{path}:{line}", "--json")[1])
+    assert {part["because"].split()[0] for part in found["spec"]} >= {"named", "made"}
+
+
+def test_a_letter_of_an_axis_is_not_the_symbol_of_a_size(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
+    kernels = "c/convolution_f32.c"
+    size = line_of(texts, kernels, "const int64_t I_d = sizes->I[0]")
+    axis = line_of(texts, kernels, "const int64_t weights_stride_i = ")
+    of_size, of_axis = ({part["name"] for part in json.loads(run(capsys, f"{kernels}:{n}", "--json")[1])["spec"]} for n in (size, axis))
+    assert "Convolution.dims.src_spatial.symbol" in of_size
+    assert not [name for name in of_size if ".weights." in name]
+    assert "Convolution.inputs.weights.arrangements.library.dims.I" in of_axis
+    assert not [name for name in of_axis if ".src_spatial." in name]
+
+
+def sampled_lines(texts: dict[str, str], count: int) -> list[tuple[str, int]]:
+    chosen = random.Random(7)
+    files = [path for path in texts if path.startswith(("c/conv", "_conv")) and path.endswith((".c", ".py"))]
+    found = []
+    while len(found) < count:
+        path = chosen.choice(files)
+        lines = texts[path].splitlines()
+        number = chosen.randrange(len(lines))
+        if re.search(r"[a-z]{2}.*[=(]", lines[number]) and not lines[number].lstrip().startswith(("//", "#", '"')):
+            found.append((path, number + 1))
+    return found
+
+
+LINES = 40 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 3
+
+
+def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(project: Project, library: Library, texts: dict[str, str]):
+    env = render.environment(project.templates)
+    known = recording.fields(library)
+    told = untold = 0
+    for path, number in sampled_lines(texts, LINES):
+        before = texts[path].splitlines()
+        names = {f"ops.{part.name}" for part in why.why(project, f"{path}:{number}").spec}
+        op = next(op for op in library.ops if op.function == re.fullmatch(r"(?:c/|c/entries/)?_?(.+?)(?:_b?f\d\d.*)?\.(?:c|py)", path)[1])
+        beside = [p for p in known if p.startswith(f"ops.{op.op}.") and p not in names and why._named(known[p], before[number - 1])]
+        for field in [*names, *beside[:6]]:
+            after = [render_one(made, project, path, env) for made in edits.edits(library, known[field])]
+            moved = any(text != "" and moves(before, text.splitlines(), number - 1) for text in after)
+            assert moved == (field in names), (path, number, before[number - 1], field)
+            told, untold = told + moved, untold + (not moved)
+    assert told
+    assert untold
+
+
+def render_one(library: Library, project: Project, path: str, env: jinja2.Environment) -> str:
+    """A file of an edited library; nothing where there is none."""
+    try:
+        return render.tidy(path, outputs(library, project)[path].text(env))
+    except Exception:
+        return ""
+
+
+def moves(before: list[str], after: list[str], at: int) -> bool:
+    """Whether a line has another text, or another place among lines that differ in number."""
+    if len(before) == len(after):
+        return before[at] != after[at]
+    kept = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    return not any(block.a <= at < block.a + block.size for block in kept)

@@ -42,7 +42,7 @@ def _said(value: Value) -> str:
 
 @dataclass(frozen=True)
 class CallText:
-    """A call as it is written: its function's name and its arguments by name."""
+    """A call as it is written: its function's name and its arguments by name, or a tensor by its place: `1`."""
 
     function: str
     tensors: dict[str, TensorText] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class CallText:
 
     def __str__(self) -> str:
         """The call as `parse` takes it."""
-        tensors = [f"{name} {tensor}" for name, tensor in self.tensors.items()]
+        tensors = [f"{tensor}" if n.isdigit() else f"{n} {tensor}" for n, tensor in self.tensors.items()]
         return f"{self.function}({', '.join([*tensors, *(f'{n}={_said(v)}' for n, v in self.values.items())])})"
 
     def add(self, name: str, given: TensorText | Value) -> None:
@@ -68,7 +68,7 @@ def parse(text: str) -> CallText:
     call = CallText(parser.take("word"))
     parser.mark("(")
     while not parser.sees(")"):
-        call.add(*parser.argument())
+        call.add(*parser.argument(str(len(call.tensors) + 1)))
         if not parser.sees(")"):
             parser.mark(",")
     parser.mark(")")
@@ -125,8 +125,11 @@ class _Parser:
         if kind != "end":
             self.fail("its end", at)
 
-    def argument(self) -> tuple[str, TensorText | Value]:
+    def argument(self, place: str = "") -> tuple[str, TensorText | Value]:
+        """An argument by its name, or a tensor by its place, if it may have one."""
         name = self.take("word")
+        if place and name in TENSOR_DTYPES and self.sees("["):
+            return place, self.tensor(name)
         if not self.sees("="):
             return name, self.tensor(self.take("word"))
         self.mark("=")

@@ -41,13 +41,14 @@ def main(first: int, seconds: int) -> None:
 
 def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: int, seconds: int) -> dict[str, Any]:
     """One call: its result's type and shape, or the refusal."""
-    arguments = {**inputs, **call["values"]}
+    arguments = {**{name: array for name, array in inputs.items() if not name.isdigit()}, **call["values"]}
+    places = [inputs[name] for name in sorted(filter(str.isdigit, inputs), key=int)]
     try:
-        package.infer_shape(call["function"], **arguments)  # a refusal needs no kernels
+        package.infer_shape(call["function"], *places, **arguments)  # a refusal needs no kernels
         package.build_kernels(call["function"])
-        kernel = package.explain(call["function"], **arguments).variant.name
+        kernel = package.explain(call["function"], *places, **arguments).variant.name
         signal.alarm(seconds)  # unheeded it ends the process, whatever C is doing
-        result = getattr(package, call["function"])(**arguments, threads=1)
+        result = getattr(package, call["function"])(*places, **arguments, threads=1)
         signal.alarm(0)
     except package.SpecError as error:
         return {"rule": error.rule}

@@ -29,7 +29,7 @@ from ..oracle.validate import NUMPY, Array
 from ..oracle.witness import check
 from ..project import Project
 from ..review.evidence import Outcome
-from ..review.search import Reading, data, terms
+from ..review.readings import Reading, data, terms
 from .call_text import CallText
 from .child import PACKAGE
 
@@ -67,7 +67,7 @@ def execute(
 
 def _needed(op: Op, calls: Sequence[CallText]) -> Op:
     """The operation with those rows of data types that the calls fit, or the first."""
-    used = [reading.judged.row for call in calls if (reading := Reading(op, call, data(call))).outcome.accepted]
+    used = [reading.judged.row for call in calls if (reading := Reading(op, call)).outcome.accepted]
     rows = tuple(row for row in op.dtypes if any(row is one for one in used))
     return dataclasses.replace(op, dtypes=rows or op.dtypes[:1])
 
@@ -146,7 +146,7 @@ def disagreement(expected: Reading, found: Executed) -> str:
         if expected.result is None or found.result is None:
             return ""
         count = terms(expected.op, expected.judged)
-        verdict = check(expected.op, expected.inputs, expected.attributes, count, found.result)
+        verdict = check(expected.op, *expected.arguments, count, found.result)
         return "" if verdict.right else f"the kernel's values are wrong: {verdict}"
     if not told.accepted and not expected.outcome.accepted:
         (rule,) = told.rules

@@ -7,12 +7,15 @@ import argparse
 from ..console import console
 from . import options as shared
 
-EXAMPLE = "opwright why generated/opwright_kernels/c/convolution_f32.c:120   # or without the line, for all of the file"
+EXAMPLE = "opwright why generated/opwright_kernels/c/convolution_f32.c:150   # or without the line, for all of the file"
 OK, USAGE = 0, 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:LINE]", help="a generated file, from here or from inside the package")
+    parser.add_argument(
+        "--every", action="store_true", help="of a line: try every field that was read, not only those that it names"
+    )
     shared.as_json(parser)
     shared.folders(parser)
 
@@ -20,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..trace import why
 
-    found = why.why(shared.project(options), options.file)
+    found = why.why(shared.project(options), options.file, options.every)
     if options.json:
         print(why.as_json(found))
     else:

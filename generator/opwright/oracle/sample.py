@@ -32,8 +32,8 @@ class Setting:
     """What the arguments of a call follow from.
 
     `sizes` are the symbols of dimensions, a tuple for those with one value per spatial axis; `values` the attributes
-    that the call states, `given` the optional tensors that it gives, `ways` the arrangement of each tensor, `row` the
-    types. A shape that the call states follows from `sizes`.
+    that the call states, `given` the optional tensors and the vectors of a shape that it gives, `ways` the arrangement
+    of each tensor, `row` the types. A shape that the call states follows from `sizes`.
     """
 
     sizes: Mapping[str, Fact]
@@ -87,7 +87,7 @@ def arguments(op: Op, setting: Setting) -> Arguments:
         shape = shape_of(op, tensor, setting.ways, words, known)
         if not stated:
             tensors[tensor.name] = (setting.row[tensor.name], shape)
-        elif isinstance(giver := stated[-1], Attribute):
+        elif isinstance(giver := next((g for g in stated if g.name in setting.given), stated[-1]), Attribute):
             values.setdefault(giver.name or "", list(shape))
         else:
             vectors[giver.name] = list(shape)

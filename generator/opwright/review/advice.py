@@ -12,6 +12,7 @@ from .findings import Finding
 
 BREAK = "or raise `revision` of {ops} and waive this finding, which announces the break"
 NOTHING = "nothing to do"
+MANY = 4  # operations that are counted, not named
 # What takes from callers is mended otherwise than what means something else.
 TAKES = ("removed", "narrowed", "tightened", "raised", "required")
 RULES: Mapping[str, str] = {
@@ -31,6 +32,9 @@ RULES: Mapping[str, str] = {
     "discrepancy-ruling-changed": "say in the change log for which calls the new ruling holds",
     "template-files-changed": "look at the difference of the committed outputs",
     "generator-code-changed": "look at the difference of the committed outputs",
+    "lock-entry-removed": "put the entry back into spec/LOCK.yaml",
+    "lock-entry-changed": "put the old hash back into spec/LOCK.yaml, and give the new meaning a new `revision`",
+    "waiver-severity-changed": "let those who own the specs agree to it",
     "waiver-entry-unused": "take the entry out of spec/waivers.yaml",
     "waiver-entry-expired": "mend what it lets pass, or give the entry of spec/waivers.yaml another day",
     "impact-unpredicted": "report this as an error of opwright, with both sides",
@@ -47,7 +51,8 @@ def advice(finding: Finding) -> str:
     if finding.waived:
         return "nothing to do while the waiver lasts"
     said = RULES.get(finding.rule.id) or _of_class(finding)
-    return said.format(ops=", ".join(finding.ops) if finding.ops else "the operations that it concerns")
+    named = ", ".join(finding.ops) if len(finding.ops) < MANY else f"all {len(finding.ops)} operations"
+    return said.format(ops=named or "the operations that it concerns")
 
 
 def _of_class(finding: Finding) -> str:

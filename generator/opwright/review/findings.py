@@ -22,7 +22,7 @@ from ..project import Project
 from . import compare, impact, lint, records
 from .evidence import Value, Witness
 from .impact import Impact, Moved
-from .rules import RULES, SEVERITIES, Rule
+from .rules import RULES, SEVERITIES, SEVERITY, Rule
 from .sides import Side
 from .waivers import Waivers, expired
 from .walk import Edit
@@ -69,6 +69,7 @@ class Review:
     libraries: tuple[Library, Library]
     values: Mapping[str, Value] | None = None
     threshold: str = "error"
+    breaking: str = "error"  # the severity of what a witness shows to break
 
     @property
     def exit_code(self) -> int:
@@ -104,7 +105,8 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
     found.sort(key=lambda f: (SEVERITIES.index(f.severity), f.ops, f.rule.id, f.path))
-    return Review(base.name, head.name, tuple(found), effect, (before, after))
+    worst = {**SEVERITY, **waivers.severity}["breaking"]
+    return Review(base.name, head.name, tuple(found), effect, (before, after), breaking=worst)
 
 
 def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:

@@ -7,16 +7,14 @@ value: names of fields, and `Entry` for an item of a map or of a list, by what i
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ..language import expr
 from ..language.hashing import canonical
 from ..language.model import (
     AllowedValue,
-    Arrangement,
     Attribute,
     Constraint,
     Discrepancy,
@@ -25,7 +23,8 @@ from ..language.model import (
     Relation,
     Tensor,
 )
-from ..language.schema import Assignment, Located, Node, Text, place
+from ..language.renaming import rename as rename
+from ..language.schema import Assignment, Located, Node, place
 from ..language.source import Mark
 
 MISSING: Any = dataclasses.make_dataclass("Missing", [], frozen=True)()
@@ -34,9 +33,6 @@ IDENTITY: Mapping[type, str] = {
     Attribute: "name", AllowedValue: "value", RefusedValue: "value", Tensor: "name", Constraint: "id",
     GroupClass: "name", Discrepancy: "id",
 }  # fmt: skip
-# Maps whose keys are no names of the operation: those of another one, and axes.
-FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,48 +116,6 @@ def reorder(collection: Any, order: Iterable[Any]) -> Any:
     sorted_ = {key: found[key] for key in order if key in found}
     sorted_.update({key: item for key, item in found.items() if key not in sorted_})
     return sorted_ if isinstance(collection, Mapping) else tuple(sorted_.values())
-
-
-def rename(value: T, old: str, new: str) -> T:
-    """The same with one name for another, wherever a name may stand; prose is left alone."""
-    result: Any = _rename(value, old, new)
-    return result  # type: ignore[no-any-return]
-
-
-def _rename(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, str):
-        return new if value == old else value
-    if isinstance(value, (Located, Assignment)):
-        text = re.sub(rf"\b{re.escape(old)}\b", new, value.text)
-        trees = {
-            f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value) if f.name != "text"
-        }
-        return type(value)(**{**trees, "text": text})
-    if isinstance(value, Node):
-        changed = {}
-        for field in dataclasses.fields(value):  # type: ignore[arg-type]
-            here = getattr(value, field.name)
-            prose = field.metadata and isinstance(field.metadata["kind"], Text) and field.name != "default"
-            if not field.metadata or prose:
-                continue
-            if field.name == "layouts":
-                changed[field.name] = {
-                    _rename(name, old, new): {_rename(word, old, new): axes for word, axes in words.items()}
-                    for name, words in here.items()
-                }
-                continue
-            foreign = (type(value), field.name) in FOREIGN
-            changed[field.name] = (
-                {k: _rename(v, old, new) for k, v in here.items()} if foreign else _rename(here, old, new)
-            )
-        return dataclasses.replace(value, **changed)  # type: ignore[type-var]
-    if isinstance(value, Mark):
-        return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):  # an expression
-        return type(value)(**{f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value)})
-    if isinstance(value, Mapping):
-        return {_rename(key, old, new): _rename(entry, old, new) for key, entry in value.items()}
-    return tuple(_rename(entry, old, new) for entry in value) if isinstance(value, tuple) else value
 
 
 def mark(root: Any, path: Path) -> Mark | None:

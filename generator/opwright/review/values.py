@@ -20,7 +20,8 @@ from ..oracle.witness import ulps
 from ..project import Project
 from .evidence import Value
 from .findings import Finding, Review
-from .search import Sides, call_of, legal_settings
+from .readings import Sides
+from .search import call_of, legal_settings
 
 CALLS = 3  # of each kernel
 WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector

@@ -25,8 +25,9 @@ from ..oracle.witness import ulps
 from ..project import Project
 from .evidence import ERROR, NO_OPERATION, SAME, Witness
 from .findings import Finding, Review
-from .rules import Rule
-from .search import Found, Sides, has_calls, search
+from .readings import Sides
+from .rules import SEVERITIES, Rule
+from .search import Found, has_calls, search
 from .sides import Side
 from .tree import exact
 
@@ -49,11 +50,33 @@ def witnessed(project: Project, review: Review, run: bool = True) -> Review:
     waiting = [finding for finding in review.findings if needed(finding.rule) and finding.edits]
     tries = max(LEAST, min(TRIES, TOTAL // max(len(waiting), 1)))
     searched = {id(finding): _searched(review, finding, tries) for finding in waiting}
+    for finding in review.findings:
+        if claimed(finding.rule) and finding.edits:
+            doubt = _searched(review, finding, LEAST, (BREAKS,))
+            if isinstance(doubt, Case) and doubt.breaks:
+                searched[id(finding)] = doubt
     cases = [case for case in searched.values() if isinstance(case, Case)]
     command = command_of(review.base, review.head)
     told = _told_of(cases, command, _executed(project, review.libraries, cases) if run else {})
     found = {key: told[id(case)] if isinstance(case, Case) else case for key, case in searched.items()}
-    return replace(review, findings=tuple(replace(f, witness=found.get(id(f))) for f in review.findings))
+    broken = {key for key, case in searched.items() if isinstance(case, Case) and case.breaks}
+    findings = [_raised(f, review.breaking) if id(f) in broken else f for f in review.findings]
+    shown = [replace(new, witness=found.get(id(f))) for f, new in zip(review.findings, findings, strict=True)]
+    return replace(review, findings=tuple(sorted(shown, key=lambda f: SEVERITIES.index(f.severity))))
+
+
+def claimed(rule: Rule) -> bool:
+    """Whether it says of kernels that move, without a proof, that callers lose nothing."""
+    proven = rule.action in ("rewritten", "loosened", "renamed")
+    return rule.area in OF_CALLS and rule.contract in ("none", "compatible") and rule.kernel != "none" and not proven
+
+
+def _raised(finding: Finding, severity: str) -> Finding:
+    """A finding whose witness breaks what its rule takes for harmless."""
+    if finding.rule.contract == "breaking":
+        return finding
+    worst = min(finding.severity, severity, key=SEVERITIES.index)
+    return replace(finding, rule=replace(finding.rule, contract="breaking"), severity=worst)
 
 
 @dataclass(frozen=True)
@@ -64,6 +87,7 @@ class Case:
     call: CallText
     tried: int = 0
     notes: tuple[str, ...] = ()
+    breaks: bool = False
 
     def packages(self) -> Iterator[tuple[tuple[int, int], Op]]:
         """The operations to generate packages of, each by its side and identity."""
@@ -72,17 +96,20 @@ class Case:
                 yield (side, id(op)), op
 
 
-def _searched(review: Review, finding: Finding, tries: int) -> Case | Witness | None:
+def _searched(
+    review: Review, finding: Finding, tries: int, wanted: Sequence[Sequence[str]] = ()
+) -> Case | Witness | None:
     """A call of the first operation that has one."""
     tried = 0
     told = False
     for sides, edits in _sides(review.libraries, finding):
         told = True
-        share = len(finding.ops) * (UNLIKELY if finding.rule.contract == "none" else 1)
-        found: Found = search(sides, edits, _wanted(finding.rule), max(LEAST, tries // share))
+        share = min(len(finding.ops), 2) * (UNLIKELY if finding.rule.contract == "none" else 1)
+        found: Found = search(sides, edits, wanted or _wanted(finding.rule), max(LEAST, tries // share))
         tried += found.tried
         if found.call is not None:
-            return Case(sides, found.call, tried, () if sides.alone else (TOGETHER,))
+            notes = () if sides.alone else (TOGETHER,)
+            return Case(sides, found.call, tried, notes, found.kind in BREAKS and not found.shared)
     return Witness(tried, notes=_of_kernels(review, finding)) if told else None
 
 
@@ -91,6 +118,11 @@ def _of_kernels(review: Review, finding: Finding) -> tuple[str, ...]:
     values = [value for name, value in sorted((review.values or {}).items()) if name in finding.moved.kernels]
     far = max(values, key=lambda value: value.ulp, default=None)
     return (f"its kernels differ by {far.ulp} ulp on {far.call}, normal data",) if far and far.ulp else ()
+
+
+OF_CALLS = ("op", "rank", "dim", "attribute", "input", "output", "layout", "dtypes", "value", "padding", "shape",
+            "constraint", "semantics")  # fmt: skip
+BREAKS = ("refused", "shape", "values")  # kinds of difference in which a call that was valid is another one
 
 
 def _wanted(rule: Rule) -> Sequence[Sequence[str]]:

@@ -151,14 +151,15 @@ def _leaves(value: Any, path: str, at: Mark, names: frozenset[str]) -> Iterator[
     if isinstance(first, (Located, Assignment, Spelled)):
         at = first.at
     if dataclasses.is_dataclass(value) and (isinstance(value, Node) or not path):
-        own = {str(name) for key in NAMES if (name := getattr(value, key, None))}
+        own = {str(name) for key in NAMES if isinstance(name := getattr(value, key, None), str)}
         at = getattr(value, "at", at) if getattr(value, "at", Mark()) != Mark() else at
-        names = frozenset(own) if path else names
+        names = frozenset(own) or names
         for name in (field.name for field in dataclasses.fields(value) if field.name != "at"):
             yield from _leaves(getattr(value, name), _join(path, name), at.key(name.rstrip("_")), names)
     elif isinstance(value, dict):
         for key, entry in value.items():
-            yield from _leaves(entry, _join(path, key), at, names | {str(key)})
+            inner = frozenset({str(key)}) if isinstance(entry, Node) else names | {str(key)}
+            yield from _leaves(entry, _join(path, key), at, inner)
     elif _branches(value):
         for label, entry in _labelled(value):
             yield from _leaves(entry, _join(path, label), at, names)

@@ -5,15 +5,16 @@ each with the commit that last moved it. The file is made anew in memory, and wa
 which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read: the
 same record that `diff` predicts by.
 
-A file comes from every field that was read for it: no other can move it. Of these, a line is shown the field that its
-statement was made from, where it is one of C, and those that it names: by a symbol or a name that stands in it, or
-because it holds their text. That is a reading of the line, not a proof; the shape of a line may hang on a field that it
-does not name.
+A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that move it:
+a field is edited, the file made once more, and the line compared (`edits.py`). The fields that are tried are the one
+that the line's statement was made from, where it is one of C, those whose names or text stand in the line, and what
+shapes every line; on request all that were read.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from .. import parallel
 from ..console import say
 from ..emit import render
 from ..emit.render import Output
@@ -35,6 +37,7 @@ from ..language.schema import Assignment, Located
 from ..language.source import suggestion
 from ..project import COMMAND, GENERATOR, Project
 from ..write import MANIFEST, compare
+from .edits import Trial
 from .footprint import footprint, watching
 from .history import Commit, History
 from .marking import Line, Place, marked
@@ -42,6 +45,8 @@ from .origins import Origins, Step, traced
 from .recording import Field, fields, record
 
 STEPS = 4  # the innermost calls that are shown of a chain
+SHAPING = ("semantics", "spatial_rank", "layouts")  # parts of a spec that make lines without being named in them
+MADE_FROM, TEXT, STATEMENT = "made from it", "its text", "its statement"
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,8 @@ class Why:
     reads: int
 
 
-def why(project: Project, name: str) -> Why:
-    """What FILE or FILE:LINE comes from. Raises UsageError for what is not generated."""
+def why(project: Project, name: str, every: bool = False) -> Why:
+    """What FILE or FILE:LINE comes from; `every` tries all fields. Raises UsageError for what is not generated."""
     file, _, digits = name.rpartition(":")
     file, line = (file, int(digits)) if file and digits.isdecimal() else (name, 0)
     specs = load(project.spec, project.root)
@@ -96,7 +101,14 @@ def why(project: Project, name: str) -> Why:
         history=teller.history.known,
         templates=teller.templates(chosen, bool(line)),
         generator=teller.generator(chosen[0] if line else (), origins),
-        spec=teller.named(known, chosen[0]) if line else teller.read(known),
+        spec=teller.moving(
+            Trial(specs, functools.partial(_outputs, project=project), environment, path, text.splitlines(), line),
+            known,
+            chosen[0],
+            every,
+        )
+        if line
+        else teller.read(known),
         reads=len(known),
     )
 
@@ -178,12 +190,14 @@ class _Teller:
         """Every field that was read."""
         return tuple(self._field(field, "") for field in known.values())
 
-    def named(self, known: Mapping[str, Field], line: Line) -> tuple[Part, ...]:
-        """The fields that a line's statement comes from, and those that it names, by their name or their text."""
-        text = "".join(piece.text for piece in line)
+    def moving(self, trial: Trial, known: Mapping[str, Field], line: Line, every: bool) -> tuple[Part, ...]:
+        """The fields an edit of which changes a line, and the one of its statement, whose edit may make no sense."""
         sources = {source for piece in line if piece.text.strip() for source in _source(piece.places)}
-        found = [(field, _made(field, sources) or _named(field, text)) for field in known.values()]
-        return tuple(self._field(field, because) for field, because in found if because)
+        why = {p: because for p, f in known.items() if (because := _made(f, sources) or _named(f, trial.text))}
+        tried = [path for path in known if every or path in why or _shapes(path)] if trial.says else []
+        moves = parallel.each(lambda path: trial.moves(known[path], why.get(path) == TEXT), tried)
+        moved = {path for path, found in zip(tried, moves) if found or (found is None and why.get(path) == STATEMENT)}
+        return tuple(self._field(known[path], why.get(path, MADE_FROM)) for path in known if path in moved)
 
     def _field(self, field: Field, because: str) -> Part:
         return self.part(field.path.removeprefix("ops."), self.root / field.at.file, field.at.line, because)
@@ -197,21 +211,26 @@ def _source(places: Iterable[Place]) -> list[str]:
 def _made(field: Field, sources: Iterable[str]) -> str:
     """Whether a statement comes from a field, or from an entry that the field belongs to."""
     path = field.path.split(".", 2)[-1]
-    return "its statement" if any(source and f"{path}.".startswith(f"{source}.") for source in sources) else ""
+    return STATEMENT if any(source and f"{path}.".startswith(f"{source}.") for source in sources) else ""
 
 
 def _named(field: Field, text: str) -> str:
     """How a line names a field; nothing where it does not."""
     value = field.value.text if isinstance(field.value, (Located, Assignment)) else str(field.value)
     if not re.fullmatch(r"[\w.-]*", value) and value in text:
-        return "its text"
+        return TEXT
     words = [name for name in sorted(field.names) if _stands(name, text)]
     return f"named {', '.join(words)}" if words else ""
 
 
+def _shapes(path: str) -> bool:
+    return path.split(".")[2:3] in ([part] for part in SHAPING)
+
+
 def _stands(name: str, text: str) -> bool:
-    """Whether a name stands in a line, alone or as a part of another, as S does in S_w."""
-    return bool(re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text))
+    """Whether a name stands in a line, alone or as a part of another, as S does in S_w; C has axes in small letters."""
+    words = "|".join({re.escape(name), re.escape(name.lower())})
+    return bool(re.search(rf"(?<![A-Za-z0-9])({words})(?![A-Za-z0-9])", text))
 
 
 def as_json(found: Why) -> str:
@@ -220,7 +239,7 @@ def as_json(found: Why) -> str:
 
 def show(found: Why, out: Console) -> None:
     """A tree on a terminal, indented lines in a pipe."""
-    said = f"{len(found.spec)} of the {found.reads} fields that this file comes from are named in the line"
+    said = f"an edit of {len(found.spec)} of the {found.reads} fields that this file comes from changes the line"
     read = f"{found.reads} fields were read, and no other can move this file"
     branches = {
         "templates": _rows(found.templates),

@@ -1,0 +1,84 @@
+"""Names of a spec, changed wherever they stand.
+
+In: a piece of the model. Out: the same with one name for another; nothing is changed in place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from .model import Arrangement, Op, Relation, Tensor
+from .schema import Assignment, Located, Node, Text
+from .source import Mark
+
+# Maps whose keys are no names of the operation: those of another one, and axes.
+FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
+T = TypeVar("T")
+
+
+def rename(value: T, old: str, new: str) -> T:
+    """The same with one name for another, wherever a name may stand; prose is left alone."""
+    result: Any = _rename(value, old, new)
+    return result  # type: ignore[no-any-return]
+
+
+def _rename(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, str):
+        return new if value == old else value
+    if isinstance(value, (Located, Assignment)):
+        text = re.sub(rf"\b{re.escape(old)}\b", new, value.text)
+        trees = {
+            f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value) if f.name != "text"
+        }
+        return type(value)(**{**trees, "text": text})
+    if isinstance(value, Node):
+        changed = {}
+        for field in dataclasses.fields(value):  # type: ignore[arg-type]
+            here = getattr(value, field.name)
+            prose = field.metadata and isinstance(field.metadata["kind"], Text) and field.name != "default"
+            if not field.metadata or prose:
+                continue
+            if field.name == "layouts":
+                changed[field.name] = {
+                    _rename(name, old, new): {_rename(word, old, new): axes for word, axes in words.items()}
+                    for name, words in here.items()
+                }
+                continue
+            foreign = (type(value), field.name) in FOREIGN
+            changed[field.name] = (
+                {k: _rename(v, old, new) for k, v in here.items()} if foreign else _rename(here, old, new)
+            )
+        return dataclasses.replace(value, **changed)  # type: ignore[type-var]
+    if isinstance(value, Mark):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):  # an expression
+        return type(value)(**{f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {_rename(key, old, new): _rename(entry, old, new) for key, entry in value.items()}
+    return tuple(_rename(entry, old, new) for entry in value) if isinstance(value, tuple) else value
+
+
+def rename_axis(op: Op, tensor: str, old: str, new: str) -> Op:
+    """Another name of an axis of a tensor, in all that share its layout."""
+    layout = next((one.layout for one in op.tensors if one.name == tensor), None)
+
+    def keys(entries: Mapping[str, Any]) -> dict[str, Any]:
+        return {new if key == old else key: entry for key, entry in entries.items()}
+
+    def renamed(one: Tensor) -> Tensor:
+        if one.name != tensor and (layout is None or one.layout != layout):
+            return one
+        made = {n: dataclasses.replace(a, dims=keys(a.dims), index=keys(a.index)) for n, a in one.arrangements.items()}
+        return dataclasses.replace(one, dims=keys(one.dims), arrangements=made)
+
+    words = op.layouts.get(layout or "", {})
+    tables = {word: tuple(new if axis == old else axis for axis in order) for word, order in words.items()}
+    return dataclasses.replace(
+        op,
+        inputs=tuple(map(renamed, op.inputs)),
+        outputs=tuple(map(renamed, op.outputs)),
+        layouts={**op.layouts, **({layout: tables} if layout else {})},
+    )

@@ -1,0 +1,195 @@
+"""What either side makes of a call, and how that differs, by the spec's interpreter.
+
+In: operations and calls. Out: outcomes, and results where they are small enough to be computed. Shapes are judged
+first, on tensors that take no memory, so that large calls can be read, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..calls.call_text import CallText
+from ..emit.python_module import parameter_name
+from ..language import expr
+from ..language.model import Op
+from ..oracle import sample
+from ..oracle.interpret import compute
+from ..oracle.validate import NUMPY, Array, Judgement, each, judge
+from .evidence import NO_OPERATION, Outcome
+from .tree import exact
+
+TERMS = 2**16  # index tuples that the interpreter visits for one call
+
+
+class Reading:
+    """What one side makes of a call; what it computes, only when asked, and None where that is too much."""
+
+    def __init__(self, op: Op | None, call: CallText, tensors: Tensors | None = None) -> None:
+        self.outcome, self.op, self.call = NO_OPERATION, op, call
+        self.tensors = tensors or Tensors(call)
+        if op is None or op.function != call.function:
+            return
+        self.judged = judge(op, *taken(op, call, self.tensors.empty))
+        self.outcome = Outcome(self.judged.violations)
+        if self.judged.accepted and self.judged.row is not None:
+            self.outcome = Outcome((), self.judged.row[op.output.name], self.judged.shape or ())
+
+    @functools.cached_property
+    def arguments(self) -> tuple[list[Array | None], dict[str, Any]]:
+        """The inputs, filled with numbers, and the attributes."""
+        assert self.op is not None
+        return taken(self.op, self.call, self.tensors.filled)
+
+    @functools.cached_property
+    def result(self) -> Array | None:
+        if self.op is None or not self.outcome.accepted or math.prod(self.outcome.shape) > sample.MOST:
+            return None
+        return compute(self.op, *self.arguments) if terms(self.op, self.judged) <= TERMS else None
+
+    def splits(self) -> Any:
+        """How each tensor is split; by whatever name that goes."""
+        assert self.op is not None
+        ways = {name: self.op.tensor(name).arrangements[way] for name, way in self.judged.arrangements.items()}
+        return [exact([way.dims, way.index]) for way in ways.values()]
+
+    def computes_as(self, other: Reading) -> bool:
+        """Whether nothing that a result follows from is another; the reverse does not hold."""
+        return self.op is other.op or (
+            self.op is not None
+            and other.op is not None
+            and _meaning(self.op) == _meaning(other.op)
+            and all(
+                getattr(self.judged, name) == getattr(other.judged, name)
+                for name in ("values", "arrangements", "layouts", "row")
+            )
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _meaning(op: Op) -> str:
+    """What a result follows from, beside the values of a call."""
+    return repr(exact((op.semantics, op.layouts, op.inputs, op.outputs)))
+
+
+class Tensors:
+    """The tensors of a call that both sides read: shapes are judged first, and most calls need no more."""
+
+    def __init__(self, call: CallText) -> None:
+        self.call = call
+
+    @functools.cached_property
+    def empty(self) -> dict[str, Array]:
+        """Of the right shapes and types, without memory."""
+        tensors = self.call.tensors.items()
+        return {name: np.broadcast_to(np.zeros((), NUMPY[t.dtype]), t.shape) for name, t in tensors}
+
+    @functools.cached_property
+    def filled(self) -> dict[str, Array]:
+        return data(self.call)
+
+
+DATA: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+    "integers": lambda rng, shape: rng.integers(-4, 5, shape),
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+}
+
+
+def data(call: CallText, values: str = "integers") -> dict[str, Array]:
+    """The tensors of a call: numbers that follow from each tensor's name and shape, exact unless `normal` are asked."""
+    found = {}
+    for name, tensor in call.tensors.items():
+        rng = np.random.default_rng(zlib.crc32(f"{name}{tensor.shape}".encode()))
+        found[name] = DATA[values](rng, tensor.shape).astype(NUMPY[tensor.dtype])
+    return found
+
+
+def taken(op: Op, call: CallText, tensors: Mapping[str, Array]) -> tuple[list[Array | None], dict[str, Any]]:
+    """The inputs and attributes of a call as an operation takes them; what it has no name for is an attribute."""
+    names = [parameter_name(tensor) for tensor in op.inputs]
+    places = dict(zip(map(str, range(1, len(names) + 1)), names, strict=True))  # of tensors without a name
+    arguments: dict[str, Any] = {places.get(name, name): tensor for name, tensor in tensors.items()}
+    for name, value in call.values.items():
+        arguments[name] = np.array(value, np.int32) if name in names and isinstance(value, list) else value
+    return [arguments.pop(name, None) for name in names], arguments
+
+
+def terms(op: Op, judged: Judgement) -> int:
+    """How many index tuples the semantics visit."""
+    return math.prod(
+        e for extent in op.semantics.ranges.values() for e in each(expr.evaluate(extent.tree, judged.values))
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What each side does, and how that differs.
+
+    `kind` is `refused` (now, and was not), `accepted` (now, and was not), `shape`, `values`, `rules` (refused by both,
+    by other rules), `reading` (a tensor is split in another way), or nothing where the sides do the same.
+    `shared`: other edits have a part in it.
+    """
+
+    kind: str = ""
+    base: Outcome = NO_OPERATION
+    head: Outcome = NO_OPERATION
+    shared: bool = False
+
+    @property
+    def broken(self) -> int:
+        return len(self.base.rules) + len(self.head.rules)
+
+
+def difference(base: Reading, head: Reading) -> Difference:
+    old, new = base.outcome, head.outcome
+    if old.accepted != new.accepted:
+        kind = "refused" if old.accepted else "accepted"
+    elif old != new:
+        kind = "shape" if old.accepted else "rules"
+    elif old.accepted and not base.computes_as(head) and _values_differ(base.result, head.result):
+        kind = "values"
+    elif old.accepted and base.splits() != head.splits():
+        kind = "reading"
+    else:
+        kind = ""
+    return Difference(kind, old, new)
+
+
+def _values_differ(old: Array | None, new: Array | None) -> bool:
+    if old is None or new is None:
+        return False
+    return not np.array_equal(old.astype(float), new.astype(float), equal_nan=True)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """An operation before and after a change; `alone` is the base with only those edits that are looked at."""
+
+    base: Op | None
+    head: Op | None
+    alone: Op | None
+
+    def read(self, call: CallText, known: Reading | None = None) -> tuple[Reading, Reading]:
+        """The call as either side has it; `known` has been read before."""
+        tensors = known.tensors if known and known.call == call else Tensors(call)
+        found = known if known and known.tensors is tensors else None
+        base, head = (
+            found if found and found.op is op else Reading(op, call, tensors) for op in (self.base, self.head)
+        )
+        return base, head
+
+    def differ(self, call: CallText, known: Reading | None = None) -> Difference:
+        """How a call's meaning changes by these edits; of no kind where they have no part in it."""
+        base, head = self.read(call, known)
+        found = difference(base, head)
+        if not found.kind or self.alone is self.head or self.alone is None:
+            return found
+        alone = difference(base, Reading(self.alone, call, base.tensors))
+        return found if found == alone else dataclasses.replace(found, shared=True) if alone.kind else Difference()
