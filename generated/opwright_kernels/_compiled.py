@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from . import _engine, _isa, _load, _specialize, _team
 from ._description import HERE, Description
 from ._engine import DEPTHWISE
+from ._errors import BuildError
 from ._units import Unit
 
 C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
@@ -28,9 +29,10 @@ class Compiled(Description):
     def choice(self, label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
         """The instruction set for a dtype row, and why not each of the others."""
         key = (self.function, label)
-        if key not in _choices:
-            _choices[key] = self._chosen(self.isas(label), label)
-        return _choices[key]
+        chosen = _choices.get(key)
+        if chosen is None:
+            chosen = _choices[key] = self._chosen(self.isas(label), label)
+        return chosen
 
     def _chosen(self, isas: Sequence[_isa.Isa], label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
         reasons = {isa.name: _isa.why_not(isa) for isa in isas}
@@ -99,7 +101,11 @@ class Compiled(Description):
         """The compiled kernels, built at first use."""
         key = (self.function, isa.name, label if isa.fast else "", part)
         if key not in _libraries:
-            _libraries[key] = _load.load(self.unit(isa, label, part))
+            try:
+                _libraries[key] = _load.load(self.unit(isa, label, part))
+            except BuildError:
+                _choices.pop((self.function, label), None)  # what keeps the compiler from running now may pass
+                raise
             best = _isa.usable(self.isas(label))[0]
             if best.fast and not isa.fast:
                 why = dict(self.choice(label)[1])[best.name]

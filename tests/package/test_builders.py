@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _build, _compiler, _load
+from opwright_kernels import _build, _compiler, _isa, _load
 from opwright_kernels._units import Unit
 from support.generated import FULL
 from support.units import PACKAGES, entries, make_unit
@@ -251,3 +251,27 @@ def test_too_little_memory_for_a_build_is_a_build_error_or_the_rule_memory(room:
 def test_where_no_process_can_be_started_either_that_is_a_build_error(tmp_path: Path) -> None:
     answer = said(LIMITED, 0, 65533, OPWRIGHT_ISA="portable", OPWRIGHT_CACHE_DIR=f"/tmp/opwright-{os.getpid()}")
     assert answer.startswith("BuildError the C compiler cannot be run: ")
+
+
+RECOVERED = """
+import os
+import numpy as np
+import opwright_kernels as ok
+from opwright_kernels import _isa
+
+x, w = np.ones((1, 9, 16), np.float32), np.ones((3, 16, 8), np.float32)
+lists = dict(strides=[1], pads_begin=[0], pads_end=[0], dilations=[1])
+cache = os.environ.pop("OPWRIGHT_CACHE_DIR")
+os.environ.update(CC="no-such-compiler", OPWRIGHT_CACHE_DIR=cache)
+try:
+    ok.convolution(x, w, **lists)
+except ok.BuildError:
+    del os.environ["CC"], os.environ["OPWRIGHT_CACHE_DIR"]
+    assert (ok.convolution(x, w, **lists) == 48).all()
+    print(ok.explain("convolution", x, w, **lists).variant.isa)
+"""
+
+
+def test_a_compiler_that_is_there_at_the_second_call_makes_the_best_kernels() -> None:
+    best = next(isa.name for isa in _isa.usable(_isa.ISAS) if "f32" in (isa.dtypes or ("f32",)))
+    assert said(RECOVERED) == best

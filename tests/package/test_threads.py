@@ -201,3 +201,16 @@ def test_first_calls_that_come_together_share_a_team_that_outlives_them():
     script = TOGETHER.format(packages=str(PACKAGES))
     ended = [subprocess.run([sys.executable, "-c", script], check=False).returncode for _ in range(24)]
     assert ended == [0] * 24
+
+
+def test_where_no_thread_can_be_started_the_caller_runs_all_parts_and_leaves_nothing_behind(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    pool, seen = _threads._Pool(), []
+    monkeypatch.setattr(_threads, "_pool", pool)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    for _ in range(3):
+        _threads.run(lambda part, of: seen.append(part), 4)
+    assert sorted(seen) == sorted([0, 1, 2, 3] * 3)
+    assert pool.jobs.empty()

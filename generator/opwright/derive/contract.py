@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary, walk
 from ..language.hashing import digest
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
@@ -58,8 +58,10 @@ class _Contract:
             sorted([rule.id, self.said(rule.expr.tree)] for rule in op.constraints if rule.expr),
             self.semantics(),
         ]
-        sizes = [self.dims[symbol] for symbol in self.numbers]
-        return [*parts, [[dim.per_axis, dim.min] for dim in sizes]]
+        computed = [symbol for symbol in self.dims if symbol in op.lets]
+        sizes = sorted([self.said(Name(symbol)), self.dims[symbol].min] for symbol in computed)
+        numbered = [self.dims[symbol] for symbol in self.numbers]
+        return [*parts, sizes, [[dim.per_axis, dim.min] for dim in numbered]]
 
     def tensor(self, tensor: Tensor) -> list[Any]:
         """Whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
@@ -89,31 +91,42 @@ class _Contract:
         return [a.name, a.type, *given, *bounds, a.length or "", bool(a.shape_of), words]
 
     def semantics(self) -> list[Any]:
+        """The sum in whatever order, which only rounds otherwise: letters are numbered as the assignment has them."""
         said = self.op.semantics
-        letters = {letter: f"letter {number}" for number, letter in enumerate(said.ranges)}
-        extents = [self.said(extent.tree) for extent in said.ranges.values()]
-        guards = sorted(self.said(guard.tree, letters) for guard in said.where)
         sum_ = said.assignment
-        reduced = [self.term(sum_.target, letters), sum_.op, self.term(sum_.value, letters)]
-        finish = self.term(said.finish.tree, {}, new=True) if said.finish else ""
+        used = [name for tree in (sum_.target, sum_.value) for name in _names(tree) if name in said.ranges]
+        letters = {letter: f"letter {n}" for n, letter in enumerate(dict.fromkeys([*used, *said.ranges]))}
+        extents = [self.said(said.ranges[letter].tree) for letter in letters]
+        guards = sorted(self.said(guard.tree, letters) for guard in said.where)
+        reduced = [self.term(sum_.target, letters).terms, sum_.op, self.term(sum_.value, letters).terms]
+        finish: list[Any] = []
+        if said.finish:  # whose letters are those that it reads by
+            own = [name for name in _names(said.finish.tree) if name not in self.dims and name not in self.attributes]
+            free = [name for name in dict.fromkeys(own) if name not in self.op.lets and name != "count"]
+            finish = [self.term(said.finish.tree, {name: f"letter {n}" for n, name in enumerate(free)}).terms]
         return [_number(said.init), extents, guards, reduced, finish]
 
-    def term(self, tree: Expr, letters: Letters, new: bool = False) -> list[Any]:
-        """An expression of real values as it is written, for its roundings: only indices are integers."""
+    def term(self, tree: Expr, letters: Letters) -> Poly:
+        """An expression of real values up to its roundings; where parts cancel, infinities and NaN would tell."""
         if isinstance(tree, Number):
-            return ["number", _number(str(tree.value))]
+            return Poly.number(tree.value) if isinstance(tree.value, int) else Poly.symbol(repr(tree.value))
         if isinstance(tree, Read):
-            for index in tree.indices if new else ():  # the letters of a finish are those that it reads by
-                if isinstance(index, Name) and index.id not in self.dims:
-                    letters.setdefault(index.id, f"letter {len(letters)}")
-            return [self.tensors[tree.tensor], [self.said(index, letters) for index in tree.indices]]
-        if isinstance(tree, Unary):
-            return [tree.op, self.term(tree.operand, letters, new)]
-        if isinstance(tree, Binary):
-            return [tree.op, self.term(tree.left, letters, new), self.term(tree.right, letters, new)]
+            return Poly.symbol(
+                digest([self.tensors[tree.tensor], [self.said(index, letters) for index in tree.indices]])
+            )
+        if isinstance(tree, Name):
+            return self.name(tree.id, letters)
         if isinstance(tree, Call):
-            return [tree.function, [self.term(argument, letters, new) for argument in tree.arguments]]
-        return ["value", self.said(tree, letters)]
+            return Poly.symbol(digest([tree.function, [self.term(part, letters).terms for part in tree.arguments]]))
+        if isinstance(tree, Unary):
+            inner = self.term(tree.operand, letters)
+            return -inner if tree.op == "-" else Poly.symbol(digest([tree.op, inner.terms]))
+        left, right = self.term(tree.left, letters), self.term(tree.right, letters)
+        if tree.op in ("+", "-", "*"):
+            made = _combined(tree.op, left, right)
+            if made is not None and made.symbols == left.symbols | right.symbols:
+                return made
+        return Poly.symbol(digest([tree.op, left.terms, right.terms]))
 
     def said(self, tree: Expr, letters: Mapping[str, str] = MappingProxyType({})) -> str:
         """What an expression of integers says, as a hash."""
@@ -128,10 +141,8 @@ class _Contract:
             return -self.poly(tree.operand, letters)
         if isinstance(tree, Binary) and tree.op in ALGEBRA:
             left, right = self.poly(tree.left, letters), self.poly(tree.right, letters)
-            try:
-                return ALGEBRA[tree.op](left, right)
-            except NotPolynomial:
-                return Poly.symbol(digest([tree.op, left.terms, right.terms]))
+            made = _combined(tree.op, left, right)
+            return Poly.symbol(digest([tree.op, left.terms, right.terms])) if made is None else made
         return Poly.symbol(digest(self.node(tree, letters)))
 
     def node(self, tree: Expr, letters: Mapping[str, str]) -> list[Any]:
@@ -152,12 +163,12 @@ class _Contract:
         """What a name stands for; one that is no value of the call is a word of the language, such as `count`."""
         if name in letters:
             return Poly.symbol(letters[name])
-        if name in self.dims:
-            return Poly.symbol(self.numbers.setdefault(name, f"size {len(self.numbers)}"))
-        if name in self.op.lets:
+        if name in self.op.lets:  # first: a size that is computed stands for its formula
             if name not in self.values:
                 self.values[name] = self.let(self.op.lets[name])
             return self.values[name]
+        if name in self.dims:
+            return Poly.symbol(self.numbers.setdefault(name, f"size {len(self.numbers)}"))
         return Poly.symbol(self.attributes.get(name, name))
 
     def let(self, let: Let) -> Poly:
@@ -166,6 +177,19 @@ class _Contract:
         cases = sorted([word, self.said(case.tree)] for word, case in let.cases.items())
         whole = self.said(let.value.tree) if let.value is not None else ""
         return Poly.symbol(digest([whole, let.by or "", cases, str(let.neutral)]))
+
+
+def _names(tree: Expr) -> list[str]:
+    """The names of an expression, in the order in which they stand."""
+    return [node.id for node in walk(tree) if isinstance(node, Name)]
+
+
+def _combined(op: str, left: Poly, right: Poly) -> Poly | None:
+    """What algebra makes of two sides; nothing where that is no polynomial."""
+    try:
+        return ALGEBRA[op](left, right)
+    except NotPolynomial:
+        return None
 
 
 def _number(text: str) -> str:

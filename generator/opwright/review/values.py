@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from ..calls.call_text import CallText
@@ -27,23 +27,46 @@ CALLS = 3  # of each kernel
 WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector
 
 
-def measured(project: Project, review: Review) -> Review:
-    """The review with the values of every kernel that both sides have and whose tokens changed."""
+def _silent(said: str) -> None:
+    pass
+
+
+def measured(project: Project, review: Review, say: Callable[[str], None] = _silent) -> Review:
+    """The review with the values of every kernel that both sides have and whose tokens changed.
+
+    `say` is told what is worked on, for it takes from seconds to minutes.
+    """
     changed = review.impact.observed.kernels
     olds, news = ({op.op: op for op in library.ops} for library in review.libraries)
     found: dict[str, Value] = {}
-    for name, base in olds.items():
-        wanted = {variant.name for variant in expand(base)} & changed
-        if wanted and name in news:
-            found |= _of_op(project, review, base, news[name], wanted)
+    jobs = [
+        (base, isa, wanted)
+        for name, base in olds.items()
+        for isa, wanted in _by_isa(base, changed).items()
+        if name in news
+    ]
+    for number, (base, isa, wanted) in enumerate(jobs, start=1):
+        kernels = f"{len(wanted)} {isa or 'fast'} kernels of {base.op}"
+        say(f"values: {number} of {len(jobs)}: {kernels} are compiled and run on both sides")
+        found |= _of_op(project, review, base, news[base.op], wanted, isa)
     return dataclasses.replace(review, values=found)
 
 
-def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str]) -> dict[str, Value]:
+def _by_isa(op: Op, changed: Collection[str]) -> dict[str, set[str]]:
+    """The kernels to run, by the cap of instruction sets with which a process runs them: the portable ones, and with no
+    cap those of this machine. What has not changed is not compiled, and the fast ones take ten times as long."""
+    found: dict[str, set[str]] = {}
+    for variant in expand(op):
+        if variant.name in changed:
+            found.setdefault("" if variant.isa.fast else variant.isa.name, set()).add(variant.name)
+    return found
+
+
+def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str], isa: str) -> dict[str, Value]:
     calls = list(_calls(base, head, wanted))
     with ThreadPoolExecutor(2) as pool:
         jobs = [
-            pool.submit(execute, project, op, library.pages, calls, "normal")
+            pool.submit(execute, project, op, library.pages, calls, "normal", isa)
             for op, library in zip((base, head), review.libraries, strict=True)
         ]
         olds, news = (job.result() for job in jobs)
