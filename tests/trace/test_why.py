@@ -458,7 +458,7 @@ def sampled_lines(texts: dict[str, str], count: int) -> list[tuple[str, int]]:
     return found
 
 
-LINES = 40 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 3
+LINES = 40 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 2
 
 
 def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(project: Project, library: Library, texts: dict[str, str]):
