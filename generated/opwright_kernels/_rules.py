@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-import ml_dtypes
 import numpy as np
 
 from ._arrays import to_array
+from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import int_list, int_scalar, real_scalar, text
 from ._words import describe, literal, shown
@@ -25,17 +25,6 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 # What index arithmetic of kernels may reach: two such sums still fit into int64.
 INDEX_LIMIT = 2**62
-ITEM_SIZES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
-DTYPES = {
-    "float32": np.dtype(np.float32),
-    "float64": np.dtype(np.float64),
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "int32": np.dtype(np.int32),
-    "int8": np.dtype(np.int8),
-    "uint8": np.dtype(np.uint8),
-    "bool": np.dtype(np.bool_),
-}
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 Extent = Any  # int, or a tuple with one int per spatial axis
@@ -355,5 +344,5 @@ def broken(
 
 def output_bytes(shape: Sequence[int], dtype: str) -> None:
     """The output's size in bytes must fit into 64 bits."""
-    if math.prod(shape) * ITEM_SIZES[dtype] > INT64_MAX:
+    if math.prod(shape) * DTYPES[dtype].itemsize > INT64_MAX:
         raise Refusal("memory", "out", f"an output of shape {tuple(shape)}", "at most 2**63 - 1 bytes")

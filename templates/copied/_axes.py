@@ -26,7 +26,7 @@ DTYPE_OF = {
     "s32": "int32",
     "s8": "int8",
     "u8": "uint8",
-    "boolean": "bool",
+    "boolean": "bool_",
 }
 
 

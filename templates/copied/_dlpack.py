@@ -21,6 +21,7 @@ _MANAGED = struct.Struct(f"@{_TENSOR}PP")  # tensor, context, deleter
 _VERSIONED = struct.Struct(f"@IIPPQ{_TENSOR}")  # major, minor, context, deleter, flags, tensor
 _READ_ONLY_OR_COPY = 0b11  # flag bits 0 and 1: writing is forbidden, or would not reach the producer's array
 _MOST_AXES = 64  # of a NumPy array
+_VECTORS = [struct.Struct(f"@{axes}q") for axes in range(_MOST_AXES + 1)]
 _FIRST_PAGE = 4096  # addresses below it belong to no process
 _HOST_DEVICES = (1, 3, 11, 13)  # CPU, CUDA host, ROCm host, CUDA managed
 _DTYPES = {
@@ -67,16 +68,18 @@ def check_address(address: int, size: int) -> None:
 
 def check_storage(tensor: Any) -> None:
     """BufferError where a tensor of PyTorch reaches beyond its storage, which was resized after the tensor was made."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    cells = tensor.storage_offset() + 1 + sum([(extent - 1) * step for extent, step in steps])
-    if tensor.numel() and cells * tensor.element_size() > tensor.untyped_storage().nbytes():
+    cells = tensor.numel()
+    if cells and not tensor.is_contiguous():
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        cells = 1 + sum([(extent - 1) * step for extent, step in steps])
+    if cells and (tensor.storage_offset() + cells) * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise BufferError("it reaches beyond its memory")
 
 
 def _int64s(address: int, count: int) -> tuple[int, ...]:
     if not 0 <= count <= _MOST_AXES or (count and not address):
         raise BufferError(f"its DLPack tensor has {count} axes")
-    return struct.unpack(f"@{count}q", ctypes.string_at(address, 8 * count))
+    return _VECTORS[count].unpack(ctypes.string_at(address, 8 * count))
 
 
 def on_host(value: Any) -> bool:

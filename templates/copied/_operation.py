@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from . import _compiled, _isa, _load, _scratch, _specialize, _team, _threads
-from ._arrays import BITS, Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
-from ._compiled import C_TYPES, Compiled
+from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
+from ._compiled import Compiled
 from ._description import InputInfo, TensorSpec
-from ._engine import DEPTHWISE
+from ._dtypes import BITS, C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
-from ._rules import DTYPES, Resolution
+from ._rules import Resolution
 from ._words import describe
 
 STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches what begins at a cache line
@@ -153,7 +153,7 @@ class Operation(Compiled):
     def plan(self, resolution: Resolution) -> Plan:
         label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
-        part = DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else ""
+        part = self.stem(resolution).part if isa.fast else ""
         plan = self.planned(resolution, isa, self.library(isa, label, part))
         if not isa.fast:
             return plan

@@ -15,23 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from . import _compiled, _isa, _specialize, _threads
+from . import _isa, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
+from ._dtypes import C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
 from ._operation import Operation, allocated, thread_count
-from ._rules import DTYPES, Extent, dtype_name
+from ._rules import Extent, dtype_name
 from ._words import describe
 
-C_TYPES = {
-    **_compiled.C_TYPES,
-    "int32": "int32_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "bool": "uint8_t",
-    "int64": "int64_t",
-}
 KEPT = 512  # calls of an operation whose resolution is kept
 
 
@@ -229,7 +222,7 @@ class StepOperation(Operation):
         isa, _ = self.choice(label)
         library = self.library(isa, label, "")
         ffi = library.ffi
-        accumulate = DTYPES.get(self.accumulate[resolution.row], np.dtype(np.int64))
+        accumulate = DTYPES[self.accumulate[resolution.row]]
         places = dict(resolution.places)
         for info in self.arrays_:
             if info.role == "between":
@@ -311,7 +304,7 @@ class StepOperation(Operation):
             return C_TYPES[self.accumulate[row]]
         return C_TYPES[info.dtype if info.role == "list" else self.rows[row][1][info.name]]
 
-    def cdef(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
+    def declarations(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
         """The C declarations of the kernels of a library."""
         members = "".join(f"    {f.c_type} {f.name}{f'[{f.length}]' if f.length else ''};\n" for f in self.fields)
         sizes = f"opwright_{self.function}_sizes"

@@ -201,7 +201,13 @@ def test_an_attribute_may_be_called_as_a_parameter_of_the_package_is(reference: 
 
 def test_an_axis_that_letters_do_not_walk_to_its_end_is_refused_with_what_to_write() -> None:
     body = REFERENCE["DivisibleAndSmall"].replace("min: 1, default", "default").replace("C % G == 0", "G > 0")
-    text = _texts({"Spread": body.replace("{g: G, c: C / G}", "{g: C}").replace("b[g * (C / G) + c] += a[g * (C / G) + c]", "b[g * G] += a[g]")})
+    text = _texts(
+        {
+            "Spread": body.replace("{g: G, c: C / G}", "{g: C}").replace(
+                "b[g * (C / G) + c] += a[g * (C / G) + c]", "b[g * G] += a[g]"
+            )
+        }
+    )
     with pytest.raises(SpecInvalid, match="where letters count through a whole axis, its extent is their product"):
         load_texts(text)
 

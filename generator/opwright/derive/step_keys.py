@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..language import expr
+from ..language.dtypes import OF_STEPS
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
 from ..language.schema import place
@@ -16,7 +17,6 @@ from .program import readable_lists
 
 # Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
 INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"}
-DTYPES = ("f32", "bf16", "f16", "f64", "s32", "s8", "u8", "boolean")
 
 
 def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
@@ -156,7 +156,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         at = place(next(iter(row), None), op.at.key("dtypes"))
         for name, dtype in row.items():
             yield from unknown(name, names, place(name, at), "dtype-key", "tensor")
-            legal = ("f32", "f64", "s64") if name == "accumulate" else DTYPES
+            legal = ("f32", "f64", "s64") if name == "accumulate" else OF_STEPS
             if name in names and dtype not in legal:
                 message = f"'{name}' may be {' or '.join(legal)}, not {dtype}"
                 yield Problem(place(dtype, at), "dtype-value", message)

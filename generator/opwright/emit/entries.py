@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from ..derive.nest import Access, access, expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
+from ..derive.signature import Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
 from ..derive.sizes import size_fields
-from ..derive.variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
+from ..derive.variants import ISAS, Isa, layout_choices, row_name, stem
 from ..language.expr import Name, Read
 from ..language.model import SPATIAL_AXES, GroupClass, NormalForm, Op
 from ..language.source import Problem, SpecInvalid
 from ..memo import kept
 from .arithmetic import split_monomial
-from .kernels import Parameter, parameters
 
 # The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
@@ -66,7 +66,9 @@ class Entries:
     dtype: str
     isas: tuple[Isa, ...]
     sizes_type: str
-    parameters: tuple[Parameter, ...]
+    prototype: Prototype
+    scratch: Prototype
+    fixed: Prototype
     solve: str
     arguments: tuple[str, ...]
     forms: tuple[Form, ...]
@@ -104,17 +106,19 @@ def _entries(
     groups: Iterable[GroupClass | None],
 ) -> Entries:
     made = forms(op, form)
-    classes = [f"_{group.name}" if group is not None else "" for group in groups]
+    classes = [*groups]
     dtype = row_name(op, row)
-    stem = f"{op.function}_{dtype}"
-    names = [(one, "_".join((stem, *one.words)) + group) for one in made for group in classes]
+    channelwise = any(library_part(op, group) for group in classes)
+    names = [(one, stem(op, dtype, one.words, group)) for one in made for group in classes]
     return Entries(
         path=path,
         dtype=dtype,
         isas=isas,
-        sizes_type=f"opwright_{op.function}_sizes",
-        parameters=parameters(op, row),
-        solve=f"channelwise_{form.solve}" if classes == [f"_{DEPTHWISE}"] else form.solve,
+        sizes_type=sizes_type(op),
+        prototype=prototype(op, row, fast=True),
+        scratch=scratch(op),
+        fixed=fixed(op),
+        solve=f"channelwise_{form.solve}" if channelwise else form.solve,
         arguments=_arguments(form, any(one.first != "0" for one in made)),
         forms=made,
         entries=tuple(_entry(name, one, isas) for one, name in names),

@@ -17,17 +17,12 @@ from ..derive.missing_axes import ABSENT
 from ..derive.nest import substitute
 from ..derive.sizes import uses_absent
 from ..language import expr
+from ..language.dtypes import DTYPES
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
 from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import kept
 from .printing import python
-
-NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"} | {
-    "s8": "int8",
-    "u8": "uint8",
-    "boolean": "bool",
-}
 
 
 @dataclass(frozen=True)
@@ -342,7 +337,7 @@ def wrapper(op: Op) -> Wrapper:
         words=words,
         layouts=layouts,
         rows=tuple(
-            {parameters.get(name, name): NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"}
+            {parameters.get(name, name): DTYPES[dtype].numpy for name, dtype in row.items() if name != "accumulate"}
             for row in op.dtypes
         ),
         classes=tuple(

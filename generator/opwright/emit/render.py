@@ -16,9 +16,11 @@ from typing import Any
 
 import jinja2
 
+from ..derive import signature
 from ..derive.sizes import SizeField, size_fields
-from ..derive.variants import ISAS, PORTABLE, entries_path, expand, row_name
+from ..derive.variants import ISAS, PORTABLE, expand, row_name
 from ..language import hashing
+from ..language.dtypes import DTYPES
 from ..language.model import Library, Op
 from ..memo import kept
 from ..project import CARRIED, TEMPLATE_SUFFIXES
@@ -54,6 +56,10 @@ class Unit:
     entries: tuple[Entries, ...]
     dtypes: tuple[str, ...]
     fast: tuple[str, ...]  # dtype rows that have entries
+    rows: tuple[signature.RowTypes, ...]
+    scratch: signature.Prototype
+    fixed: signature.Prototype
+    stems: tuple[signature.Stem, ...]
 
 
 def c_comment(text: str) -> str:
@@ -131,7 +137,19 @@ def unit(op: Op) -> Unit:
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
     made = tuple(found for row in op.dtypes for found in entries(op, row))
     fast = tuple(dict.fromkeys(found.dtype for found in made))
-    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, made, dtypes, fast)
+    return Unit(
+        op=op,
+        sizes_type=signature.sizes_type(op),
+        sizes=size_fields(op),
+        kernels=kernels,
+        entries=made,
+        dtypes=dtypes,
+        fast=fast,
+        rows=tuple(signature.row_types(op, row, fast=row_name(op, row) in fast) for row in op.dtypes),
+        scratch=signature.scratch(op),
+        fixed=signature.fixed(op),
+        stems=signature.stems(op),
+    )
 
 
 @dataclass(frozen=True)
@@ -180,6 +198,7 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
     for path in sorted(path for path in (templates / COPIED).rglob("*") if path.suffix in (".py", ".c", ".h")):
         name = path.relative_to(templates / COPIED).as_posix()
         files[name] = Output(f"{COPIED}/{name}", functools.partial(_copied, path, name))
+    files["_dtypes.py"] = Output("python/dtypes.py.j2", lambda: {"head": head, "dtypes": tuple(DTYPES.values())})
     files["_isa.py"] = Output("python/isa.py.j2", lambda: {"head": head, "isas": ISAS})
     files["include/opwright_kernels.h"] = Output(
         "c/kernels.h.j2",
@@ -227,9 +246,11 @@ def _of_op(op: Op, library: Library) -> dict[str, Output]:
         f"docs/{op.function}.md": Output("docs/op.md.j2", page),
     }
     for row in op.dtypes:
-        files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
+        dtype = row_name(op, row)
+        files[signature.reference_path(op, dtype)] = Output("c/unit.c.j2", functools.partial(kernels, row))
         if fast_isas(op, row):
-            for path in dict.fromkeys(entries_path(op, row_name(op, row), group) for group in op.classes or (None,)):
+            for group in op.classes or (None,):
+                path = signature.entries_path(op, dtype, group)
                 files[path] = Output("c/entries.c.j2", functools.partial(fast, path))
     return files
 
@@ -348,12 +369,9 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     variants: dict[str, list[str]] = {}
     for op in library.ops:
         owner |= {f"_{op.function}.py": op, f"docs/{op.function}.md": op}
-        for variant in expand(op):
-            path = f"c/{op.function}_{variant.dtype}.c"
-            if variant.isa.fast:
-                path = entries_path(op, variant.dtype, variant.group_class)
-            owner[path] = op
-            variants.setdefault(path, []).append(variant.name)
+        for made in signature.signatures(op):
+            owner[made.path] = op
+            variants.setdefault(made.path, []).append(made.name)
     outputs = {}
     for path, text in sorted(files.items()):
         found = owner.get(path)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from ..derive.phases import Staged, staged
 from ..derive.variants import row_name
 from ..language import expr
+from ..language.dtypes import DTYPES
 from ..language.model import Op
 from ..language.types import symbol_kinds
 from ..memo import kept
 from .nodes import Stmt
 from .step_lowering import Lowering
-from .step_values import C_TYPES
 
 MOST_AXES = 64
 
@@ -105,7 +105,7 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
         for array in found.arrays.values():
             if array.role == role:
                 dtype = {"list": "f64" if array.name in real else "s64", "between": row["accumulate"]}.get(role)
-                result.append(Parameter(array.name, C_TYPES[dtype or row[array.name]], role))
+                result.append(Parameter(array.name, DTYPES[dtype or row[array.name]].c_type, role))
     return tuple(result)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from ..derive.phases import staged
 from ..derive.program import Array, Axis, program
+from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name, Read
 from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_kinds
 from ..memo import kept
 from .printing import python
-from .python_module import NUMPY_DTYPES, Parameter, Statement, named_values, parameter_name
+from .python_module import Parameter, Statement, named_values, parameter_name
 from .step_kernels import Member_, members, parameters
 from .step_lowering import LANES, words_of
 from .step_statements import StepWriter
@@ -107,11 +108,9 @@ def step_wrapper(op: Op) -> StepWrapper:
         statements=statements,
         words=words,
         layouts={name: dict(op.layouts[name]) for name in op.layout_attributes},
-        rows=tuple({n: NUMPY_DTYPES[d] for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
+        rows=tuple({n: DTYPES[d].numpy for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
         labels=tuple(row_label(op, row) for row in op.dtypes),
-        accumulate=tuple(
-            {"s64": "int64"}.get(row["accumulate"]) or NUMPY_DTYPES[row["accumulate"]] for row in op.dtypes
-        ),
+        accumulate=tuple(DTYPES[row["accumulate"]].numpy for row in op.dtypes),
         values={symbol: symbol for symbol in kinds},
         named=named_values(op),
         outputs=tuple((t.name, python(t.when.tree, writer.vectors) if t.when else "") for t in op.outputs),

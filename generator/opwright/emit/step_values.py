@@ -10,23 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
+from ..language.dtypes import DTYPES
 from ..language.expr import COMPARISONS, LOGIC, Kind, Read
 from . import nodes
 from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
 
-C_TYPES = {
-    "f32": "float",
-    "f64": "double",
-    "bf16": "opwright_bf16",
-    "f16": "opwright_f16",
-    "s32": "int32_t",
-    "s8": "int8_t",
-    "u8": "uint8_t",
-    "boolean": "uint8_t",
-    "s64": "int64_t",
-}
-# What C appends to names of functions and to literals of the type that values are made in.
-_SUFFIXES = {"f32": "f", "f64": "", "s64": ""}
 _UNSIGNED = {"+", "-", "*"}
 
 
@@ -42,11 +30,11 @@ class Values:
 
     @property
     def c_type(self) -> str:
-        return C_TYPES[self.accumulate]
+        return DTYPES[self.accumulate].c_type
 
     def number(self, value: float) -> Expr:
         if self.accumulate != "s64":
-            return nodes.real(float(value), _SUFFIXES[self.accumulate])
+            return nodes.real(float(value), DTYPES[self.accumulate].suffix)
         if value in (float("inf"), float("-inf")):
             return Literal("INT64_MAX" if value > 0 else "INT64_MIN")
         return nodes.integer(int(value))
@@ -123,7 +111,7 @@ class Values:
         """Two values as `+=`, `*=`, `max=` or `min=` puts them together."""
         if operator in ("sum", "product"):
             return self.arithmetic("+" if operator == "sum" else "*", left, right)
-        suffix = _SUFFIXES[self.accumulate]
+        suffix = DTYPES[self.accumulate].suffix
         name = f"opwright_{operator}" if self.accumulate == "s64" else f"opwright_{operator}imum{suffix}"
         return Call(name, (left, right))
 
@@ -161,4 +149,4 @@ class Values:
         if dtype in ("bf16", "f16"):
             single = value if self.accumulate == "f32" else Cast("float", value)
             return Call(f"opwright_to_{dtype}", (single,))
-        return Cast(C_TYPES[dtype], value)
+        return Cast(DTYPES[dtype].c_type, value)

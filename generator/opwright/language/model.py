@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from .dtypes import DTYPES
 from .schema import (
     ASSIGNMENTS,
     Assignment,
@@ -37,8 +38,6 @@ AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
 VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
 FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
 
-DTYPES = ("f32", "bf16", "f16", "f64", "s32", "s8", "u8", "boolean")
-ACCUMULATORS = ("f32", "f64", "s64")
 SPATIAL_AXES = ("d", "h", "w")
 
 
@@ -336,7 +335,7 @@ class Op(Node):
     )
     outputs: tuple[Tensor, ...] = key(ListOf(Struct(Tensor)), "the outputs", required=True, default=())
     dtypes: tuple[dict[str, str], ...] = key(
-        ListOf(MapOf(IDENTIFIER, OneOf((*DTYPES, "s64")))), "the supported rows", required=True, default=()
+        ListOf(MapOf(IDENTIFIER, OneOf(tuple(DTYPES)))), "the supported rows", required=True, default=()
     )
     let: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values", default={})
     padding: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values that make the padding", default={})

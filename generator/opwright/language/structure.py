@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..derive import meaning, step_keys, steps
 from ..derive.normal_form import normal_form
-from ..derive.variants import ISAS, layout_choices, row_name
-from ..emit.kernels import C_TYPES
+from ..derive.signature import FAST_NAMES
+from ..derive.variants import ISAS, layout_choices, row_name, stem
 from ..emit.scopes import RESERVED_NAMES
-from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
+from .dtypes import ACCUMULATORS, OF_KERNELS
+from .model import Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion
 from .types import symbol_of
@@ -35,12 +36,13 @@ PYTHON_NAMES = frozenset({
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Modules and pages of the generated package beside those of its operations, without the underscore in front.
 MODULES = frozenset({
-    "api", "arrays", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack", "engine",
-    "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main", "numbers", "onnx",
-    "operation", "private", "rules", "scratch", "specialize", "team", "threads", "torch", "units", "words",
+    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack",
+    "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main",
+    "numbers", "onnx", "operation", "private", "rules", "scratch", "specialize", "steps", "team", "threads",
+    "torch", "units", "words",
 })  # fmt: skip
 # Names in the entries of fast kernels, which take tensors as parameters.
-ENTRY_NAMES = frozenset({"problem", "scratch", "sizes", "team"})
+ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `count` is a word of finish, `accumulate` one of the rows of data types.
 TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -419,7 +421,7 @@ def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:
 
 
 def _dtypes(op: Op) -> Iterator[Problem]:
-    legal = {tensor.name: tuple(C_TYPES) for tensor in op.tensors}
+    legal = {tensor.name: OF_KERNELS for tensor in op.tensors}
     legal |= {tensor.name: ("s32",) for tensor in op.inputs if tensor.shape_of}
     legal["accumulate"] = ACCUMULATORS
     rows: list[tuple[str, Mark]] = []
@@ -551,14 +553,11 @@ def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
     files = [(f"{op.function}_{row_name(op, row)}.c", place(op.op, op.at)) for op in ops for row in op.dtypes]
     yield from _repeated(dict.fromkeys(files), "kernel-name", "file")
     names = (
-        (
-            "_".join((op.function, row_name(op, row), *(word.lower() for word in layouts.values()), group)),
-            place(op.op, op.at),
-        )
+        (stem(op, row_name(op, row), tuple(layouts.values()), group), place(op.op, op.at))
         for op in {op.function: op for op in ops}.values()
         for row in op.dtypes
         for layouts in layout_choices(op)
-        for group in [str(group.name) for group in op.classes] or [""]
+        for group in op.classes or (None,)
     )
     yield from _repeated(names, "kernel-name", "name of a kernel")
 
