@@ -18,10 +18,10 @@ from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of
 from . import steps as stepwise
+from .access import substitute
 from .call_plan import Bind, plan
 from .exactness import conjuncts, quotients
 from .missing_axes import neutrals
-from .nest import substitute
 from .sizes import size_fields
 from .variants import PORTABLE, Variant, layout_choices
 

@@ -14,8 +14,8 @@ from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
 from ..language.types import spatial, symbol_kinds
 from .exactness import divisible
+from .expansion import expansion
 from .missing_axes import MissingAxes
-from .nest import expansion
 from .poly import NotPolynomial, Poly
 
 # The letters of the relation, as `weights` names them.

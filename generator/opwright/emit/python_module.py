@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..derive import bounds
+from ..derive.access import substitute
 from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan
 from ..derive.missing_axes import ABSENT
-from ..derive.nest import substitute
 from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.dtypes import DTYPES

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..derive.expansion import expansion
 from ..derive.missing_axes import ABSENT
-from ..derive.nest import expansion
 from ..derive.poly import Affine, Poly
 from ..derive.signature import PORTABLE_NAMES, SIZES
 from ..derive.sizes import size_fields, vector_axes
