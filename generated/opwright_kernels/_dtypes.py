@@ -15,6 +15,10 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
     "int32": np.dtype(np.int32),
     "float64": np.dtype(np.float64),
+    "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),
+    "bool_": np.dtype(np.bool_),
+    "int64": np.dtype(np.int64),
 }
 C_TYPES = {
     "float32": "float",
@@ -22,6 +26,10 @@ C_TYPES = {
     "float16": "opwright_f16",
     "int32": "int32_t",
     "float64": "double",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "bool_": "uint8_t",
+    "int64": "int64_t",
 }
 # The dtypes in whose names memory has a buffer where NumPy has none for its own.
 BITS: dict[np.dtype[Any], np.dtype[Any]] = {

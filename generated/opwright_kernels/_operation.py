@@ -147,6 +147,10 @@ class Operation(Compiled):
                 result.append(to_array(info.parameter, value))
         return result
 
+    def copied(self, value: Array) -> bool:
+        """Whether a call copies an array before its kernel can read it."""
+        return not is_ready(value)
+
     def plan(self, resolution: Resolution) -> Plan:
         label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
@@ -211,10 +215,10 @@ class Operation(Compiled):
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
         """Hand the arrays to the kernel; `parts` is the number of threads."""
         if out is None:
-            written = target = _allocated(plan.shape, plan.dtype)
+            written = target = allocated(plan.shape, plan.dtype)
         else:
             target = self.checked_out(plan, inputs, out)
-            written = target if is_ready(target) else _allocated(plan.shape, plan.dtype)
+            written = target if is_ready(target) else allocated(plan.shape, plan.dtype)
         arguments, address = [], plan.address
         for position, c_type in plan.inputs:
             value = inputs[position]
@@ -271,7 +275,7 @@ def thread_count(plan: Plan, threads: Any) -> int:
     return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MOST)
 
 
-def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     try:
         if size < STREAMED:

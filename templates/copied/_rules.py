@@ -210,9 +210,7 @@ def real(name: str, value: object, *, minimum: int | None = None, maximum: int |
 
 def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None]) -> int:
     """The first row of supported element types that fits every given input."""
-    given = {
-        name: _DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in inputs.items() if tensor is not None
-    }
+    given = {name: dtype_name(tensor.dtype) for name, tensor in inputs.items() if tensor is not None}
     for number, row in enumerate(rows):
         if all(row[name] == dtype for name, dtype in given.items()):
             return number
@@ -220,6 +218,11 @@ def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described 
     argument = next(name for name, dtype in given.items() if nearest[name] != dtype)
     expected = " or ".join("(" + ", ".join(f"{name} {row[name]}" for name in given) + ")" for row in rows)
     raise Refusal("dtypes", argument, ", ".join(f"{name} {dtype}" for name, dtype in given.items()), expected)
+
+
+def dtype_name(dtype: Any) -> str:
+    """What rows of data types call an array's dtype."""
+    return _DTYPE_NAMES.get(dtype, str(dtype))
 
 
 def spatial_rank(name: str, tensor: Described, fixed: int, least: int, most: int) -> int:

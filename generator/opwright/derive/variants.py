@@ -108,7 +108,7 @@ def row_name(op: Op, row: dict[str, str]) -> str:
 
 def layout_choices(op: Op) -> list[dict[str, str]]:
     """Every combination of words of the attributes that order axes."""
-    attributes = op.layout_attributes
+    attributes = () if op.stepped else op.layout_attributes  # kernels of steps walk any strides
     words = [[allowed.value for allowed in op.attribute(name).values or ()] for name in attributes]
     return [dict(zip(attributes, chosen)) for chosen in itertools.product(*words)]
 

@@ -11,7 +11,8 @@ class Dtype:
 
     `accumulates` says that terms may be added in it: then `suffix` ends its literals and functions in C. Elements of
     the others widen to float exactly. Tensors of kernels may have it but for those without `kernels`, which may state a
-    shape. `bits` is the type in whose name its memory is passed on where NumPy has no buffer for it.
+    shape; tensors of operations of steps may but for those without `steps`. `bits` is the type in whose name its memory
+    is passed on where NumPy has no buffer for it.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Dtype:
     accumulates: bool = False
     suffix: str = ""
     kernels: bool = True
+    steps: bool = True
     bits: str = ""
 
     @property
@@ -37,7 +39,12 @@ DTYPES = {
         Dtype("f16", "float16", "opwright_f16", 2),
         Dtype("s32", "int32", "int32_t", 4, kernels=False),
         Dtype("f64", "float64", "double", 8, accumulates=True),
+        Dtype("s8", "int8", "int8_t", 1, kernels=False),
+        Dtype("u8", "uint8", "uint8_t", 1, kernels=False),
+        Dtype("boolean", "bool_", "uint8_t", 1, kernels=False),
+        Dtype("s64", "int64", "int64_t", 8, kernels=False, steps=False),
     )
 }
 ACCUMULATORS = tuple(name for name, dtype in DTYPES.items() if dtype.accumulates)
 OF_KERNELS = tuple(name for name, dtype in DTYPES.items() if dtype.kernels)
+OF_STEPS = tuple(name for name, dtype in DTYPES.items() if dtype.steps)
