@@ -229,6 +229,58 @@ def resolve(
     )
 
 
+CDEF = """\
+typedef uint16_t opwright_bf16;
+typedef uint16_t opwright_f16;
+typedef struct opwright_conv_transpose_backward_data_sizes {
+    int64_t N;
+    int64_t IC;
+    int64_t OC;
+    int64_t I[3];
+    int64_t O[3];
+    int64_t K[3];
+    int64_t D[3];
+    int64_t G;
+    int64_t PB[3];
+    int64_t S[3];
+    int64_t weights_arrangement;
+} opwright_conv_transpose_backward_data_sizes;
+typedef void opwright_conv_transpose_backward_data_f32_part(
+    const float *restrict diff_dst,
+    const float *restrict weights,
+    float *restrict diff_src,
+    const opwright_conv_transpose_backward_data_sizes *sizes, int64_t part, int64_t parts);
+typedef void opwright_conv_transpose_backward_data_f32(
+    const float *restrict diff_dst,
+    const float *restrict weights,
+    float *restrict diff_src,
+    const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
+typedef void opwright_conv_transpose_backward_data_bf16_part(
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict weights,
+    opwright_bf16 *restrict diff_src,
+    const opwright_conv_transpose_backward_data_sizes *sizes, int64_t part, int64_t parts);
+typedef void opwright_conv_transpose_backward_data_bf16(
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict weights,
+    opwright_bf16 *restrict diff_src,
+    const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
+typedef void opwright_conv_transpose_backward_data_f16_part(
+    const opwright_f16 *restrict diff_dst,
+    const opwright_f16 *restrict weights,
+    opwright_f16 *restrict diff_src,
+    const opwright_conv_transpose_backward_data_sizes *sizes, int64_t part, int64_t parts);
+typedef void opwright_conv_transpose_backward_data_f16(
+    const opwright_f16 *restrict diff_dst,
+    const opwright_f16 *restrict weights,
+    opwright_f16 *restrict diff_src,
+    const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch);
+typedef int64_t opwright_conv_transpose_backward_data_scratch(
+    const opwright_conv_transpose_backward_data_sizes *sizes, int64_t workers);
+typedef int64_t opwright_conv_transpose_backward_data_fixed(
+    const opwright_conv_transpose_backward_data_sizes *sizes, int64_t *values);
+"""
+
 OPERATION = Operation(
     name="ConvTransposeBackwardData",
     function="conv_transpose_backward_data",
@@ -261,6 +313,68 @@ OPERATION = Operation(
         ("grouped", ""),
     ),
     fast={"f32": "y", "bf16": "y", "f16": "y"},
+    kernels=(
+        ("conv_transpose_backward_data_f32_ncx_iox_dense", "f32", ("NCX", "IOX"), "dense", ""),
+        ("conv_transpose_backward_data_f32_ncx_iox_depthwise", "f32", ("NCX", "IOX"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f32_ncx_iox_grouped", "f32", ("NCX", "IOX"), "grouped", ""),
+        ("conv_transpose_backward_data_f32_ncx_xoi_dense", "f32", ("NCX", "XOI"), "dense", ""),
+        ("conv_transpose_backward_data_f32_ncx_xoi_depthwise", "f32", ("NCX", "XOI"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f32_ncx_xoi_grouped", "f32", ("NCX", "XOI"), "grouped", ""),
+        ("conv_transpose_backward_data_f32_nxc_iox_dense", "f32", ("NXC", "IOX"), "dense", ""),
+        ("conv_transpose_backward_data_f32_nxc_iox_depthwise", "f32", ("NXC", "IOX"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f32_nxc_iox_grouped", "f32", ("NXC", "IOX"), "grouped", ""),
+        ("conv_transpose_backward_data_f32_nxc_xoi_dense", "f32", ("NXC", "XOI"), "dense", ""),
+        ("conv_transpose_backward_data_f32_nxc_xoi_depthwise", "f32", ("NXC", "XOI"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f32_nxc_xoi_grouped", "f32", ("NXC", "XOI"), "grouped", ""),
+        ("conv_transpose_backward_data_bf16_ncx_iox_dense", "bf16", ("NCX", "IOX"), "dense", ""),
+        ("conv_transpose_backward_data_bf16_ncx_iox_depthwise", "bf16", ("NCX", "IOX"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_bf16_ncx_iox_grouped", "bf16", ("NCX", "IOX"), "grouped", ""),
+        ("conv_transpose_backward_data_bf16_ncx_xoi_dense", "bf16", ("NCX", "XOI"), "dense", ""),
+        ("conv_transpose_backward_data_bf16_ncx_xoi_depthwise", "bf16", ("NCX", "XOI"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_bf16_ncx_xoi_grouped", "bf16", ("NCX", "XOI"), "grouped", ""),
+        ("conv_transpose_backward_data_bf16_nxc_iox_dense", "bf16", ("NXC", "IOX"), "dense", ""),
+        ("conv_transpose_backward_data_bf16_nxc_iox_depthwise", "bf16", ("NXC", "IOX"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_bf16_nxc_iox_grouped", "bf16", ("NXC", "IOX"), "grouped", ""),
+        ("conv_transpose_backward_data_bf16_nxc_xoi_dense", "bf16", ("NXC", "XOI"), "dense", ""),
+        ("conv_transpose_backward_data_bf16_nxc_xoi_depthwise", "bf16", ("NXC", "XOI"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_bf16_nxc_xoi_grouped", "bf16", ("NXC", "XOI"), "grouped", ""),
+        ("conv_transpose_backward_data_f16_ncx_iox_dense", "f16", ("NCX", "IOX"), "dense", ""),
+        ("conv_transpose_backward_data_f16_ncx_iox_depthwise", "f16", ("NCX", "IOX"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f16_ncx_iox_grouped", "f16", ("NCX", "IOX"), "grouped", ""),
+        ("conv_transpose_backward_data_f16_ncx_xoi_dense", "f16", ("NCX", "XOI"), "dense", ""),
+        ("conv_transpose_backward_data_f16_ncx_xoi_depthwise", "f16", ("NCX", "XOI"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f16_ncx_xoi_grouped", "f16", ("NCX", "XOI"), "grouped", ""),
+        ("conv_transpose_backward_data_f16_nxc_iox_dense", "f16", ("NXC", "IOX"), "dense", ""),
+        ("conv_transpose_backward_data_f16_nxc_iox_depthwise", "f16", ("NXC", "IOX"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f16_nxc_iox_grouped", "f16", ("NXC", "IOX"), "grouped", ""),
+        ("conv_transpose_backward_data_f16_nxc_xoi_dense", "f16", ("NXC", "XOI"), "dense", ""),
+        ("conv_transpose_backward_data_f16_nxc_xoi_depthwise", "f16", ("NXC", "XOI"), "depthwise", "depthwise"),
+        ("conv_transpose_backward_data_f16_nxc_xoi_grouped", "f16", ("NXC", "XOI"), "grouped", ""),
+    ),
+    cdef=CDEF,
+    declared={
+        "f32": (
+            "opwright_conv_transpose_backward_data_f32_part {0};",
+            (
+                "opwright_conv_transpose_backward_data_f32 {0}; opwright_conv_transpose_backward_data_scratch "
+                "{0}_scratch; opwright_conv_transpose_backward_data_fixed {0}_fixed;"
+            ),
+        ),
+        "bf16": (
+            "opwright_conv_transpose_backward_data_bf16_part {0};",
+            (
+                "opwright_conv_transpose_backward_data_bf16 {0}; opwright_conv_transpose_backward_data_scratch "
+                "{0}_scratch; opwright_conv_transpose_backward_data_fixed {0}_fixed;"
+            ),
+        ),
+        "f16": (
+            "opwright_conv_transpose_backward_data_f16_part {0};",
+            (
+                "opwright_conv_transpose_backward_data_f16 {0}; opwright_conv_transpose_backward_data_scratch "
+                "{0}_scratch; opwright_conv_transpose_backward_data_fixed {0}_fixed;"
+            ),
+        ),
+    },
     sizes=(
         SizeField("N", 0, 1),
         SizeField("IC", 0, 1),

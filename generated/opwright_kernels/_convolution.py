@@ -198,6 +198,63 @@ def resolve(
     )
 
 
+CDEF = """\
+typedef uint16_t opwright_bf16;
+typedef uint16_t opwright_f16;
+typedef struct opwright_convolution_sizes {
+    int64_t N;
+    int64_t IC;
+    int64_t OC;
+    int64_t I[3];
+    int64_t O[3];
+    int64_t K[3];
+    int64_t D[3];
+    int64_t G;
+    int64_t PB[3];
+    int64_t S[3];
+} opwright_convolution_sizes;
+typedef void opwright_convolution_f32_part(
+    const float *restrict src,
+    const float *restrict weights,
+    const float *restrict bias,
+    float *restrict dst,
+    const opwright_convolution_sizes *sizes, int64_t part, int64_t parts);
+typedef void opwright_convolution_f32(
+    const float *restrict src,
+    const float *restrict weights,
+    const float *restrict bias,
+    float *restrict dst,
+    const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch);
+typedef void opwright_convolution_bf16_part(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict weights,
+    const opwright_bf16 *restrict bias,
+    opwright_bf16 *restrict dst,
+    const opwright_convolution_sizes *sizes, int64_t part, int64_t parts);
+typedef void opwright_convolution_bf16(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict weights,
+    const opwright_bf16 *restrict bias,
+    opwright_bf16 *restrict dst,
+    const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch);
+typedef void opwright_convolution_f16_part(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict weights,
+    const opwright_f16 *restrict bias,
+    opwright_f16 *restrict dst,
+    const opwright_convolution_sizes *sizes, int64_t part, int64_t parts);
+typedef void opwright_convolution_f16(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict weights,
+    const opwright_f16 *restrict bias,
+    opwright_f16 *restrict dst,
+    const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch);
+typedef int64_t opwright_convolution_scratch(
+    const opwright_convolution_sizes *sizes, int64_t workers);
+typedef int64_t opwright_convolution_fixed(
+    const opwright_convolution_sizes *sizes, int64_t *values);
+"""
+
 OPERATION = Operation(
     name="Convolution",
     function="convolution",
@@ -230,6 +287,68 @@ OPERATION = Operation(
         ("grouped", ""),
     ),
     fast={"f32": "y", "bf16": "y", "f16": "y"},
+    kernels=(
+        ("convolution_f32_ncx_oix_dense", "f32", ("NCX", "OIX"), "dense", ""),
+        ("convolution_f32_ncx_oix_depthwise", "f32", ("NCX", "OIX"), "depthwise", "depthwise"),
+        ("convolution_f32_ncx_oix_grouped", "f32", ("NCX", "OIX"), "grouped", ""),
+        ("convolution_f32_ncx_xio_dense", "f32", ("NCX", "XIO"), "dense", ""),
+        ("convolution_f32_ncx_xio_depthwise", "f32", ("NCX", "XIO"), "depthwise", "depthwise"),
+        ("convolution_f32_ncx_xio_grouped", "f32", ("NCX", "XIO"), "grouped", ""),
+        ("convolution_f32_nxc_oix_dense", "f32", ("NXC", "OIX"), "dense", ""),
+        ("convolution_f32_nxc_oix_depthwise", "f32", ("NXC", "OIX"), "depthwise", "depthwise"),
+        ("convolution_f32_nxc_oix_grouped", "f32", ("NXC", "OIX"), "grouped", ""),
+        ("convolution_f32_nxc_xio_dense", "f32", ("NXC", "XIO"), "dense", ""),
+        ("convolution_f32_nxc_xio_depthwise", "f32", ("NXC", "XIO"), "depthwise", "depthwise"),
+        ("convolution_f32_nxc_xio_grouped", "f32", ("NXC", "XIO"), "grouped", ""),
+        ("convolution_bf16_ncx_oix_dense", "bf16", ("NCX", "OIX"), "dense", ""),
+        ("convolution_bf16_ncx_oix_depthwise", "bf16", ("NCX", "OIX"), "depthwise", "depthwise"),
+        ("convolution_bf16_ncx_oix_grouped", "bf16", ("NCX", "OIX"), "grouped", ""),
+        ("convolution_bf16_ncx_xio_dense", "bf16", ("NCX", "XIO"), "dense", ""),
+        ("convolution_bf16_ncx_xio_depthwise", "bf16", ("NCX", "XIO"), "depthwise", "depthwise"),
+        ("convolution_bf16_ncx_xio_grouped", "bf16", ("NCX", "XIO"), "grouped", ""),
+        ("convolution_bf16_nxc_oix_dense", "bf16", ("NXC", "OIX"), "dense", ""),
+        ("convolution_bf16_nxc_oix_depthwise", "bf16", ("NXC", "OIX"), "depthwise", "depthwise"),
+        ("convolution_bf16_nxc_oix_grouped", "bf16", ("NXC", "OIX"), "grouped", ""),
+        ("convolution_bf16_nxc_xio_dense", "bf16", ("NXC", "XIO"), "dense", ""),
+        ("convolution_bf16_nxc_xio_depthwise", "bf16", ("NXC", "XIO"), "depthwise", "depthwise"),
+        ("convolution_bf16_nxc_xio_grouped", "bf16", ("NXC", "XIO"), "grouped", ""),
+        ("convolution_f16_ncx_oix_dense", "f16", ("NCX", "OIX"), "dense", ""),
+        ("convolution_f16_ncx_oix_depthwise", "f16", ("NCX", "OIX"), "depthwise", "depthwise"),
+        ("convolution_f16_ncx_oix_grouped", "f16", ("NCX", "OIX"), "grouped", ""),
+        ("convolution_f16_ncx_xio_dense", "f16", ("NCX", "XIO"), "dense", ""),
+        ("convolution_f16_ncx_xio_depthwise", "f16", ("NCX", "XIO"), "depthwise", "depthwise"),
+        ("convolution_f16_ncx_xio_grouped", "f16", ("NCX", "XIO"), "grouped", ""),
+        ("convolution_f16_nxc_oix_dense", "f16", ("NXC", "OIX"), "dense", ""),
+        ("convolution_f16_nxc_oix_depthwise", "f16", ("NXC", "OIX"), "depthwise", "depthwise"),
+        ("convolution_f16_nxc_oix_grouped", "f16", ("NXC", "OIX"), "grouped", ""),
+        ("convolution_f16_nxc_xio_dense", "f16", ("NXC", "XIO"), "dense", ""),
+        ("convolution_f16_nxc_xio_depthwise", "f16", ("NXC", "XIO"), "depthwise", "depthwise"),
+        ("convolution_f16_nxc_xio_grouped", "f16", ("NXC", "XIO"), "grouped", ""),
+    ),
+    cdef=CDEF,
+    declared={
+        "f32": (
+            "opwright_convolution_f32_part {0};",
+            (
+                "opwright_convolution_f32 {0}; opwright_convolution_scratch {0}_scratch; opwright_convolution_fixed "
+                "{0}_fixed;"
+            ),
+        ),
+        "bf16": (
+            "opwright_convolution_bf16_part {0};",
+            (
+                "opwright_convolution_bf16 {0}; opwright_convolution_scratch {0}_scratch; opwright_convolution_fixed "
+                "{0}_fixed;"
+            ),
+        ),
+        "f16": (
+            "opwright_convolution_f16_part {0};",
+            (
+                "opwright_convolution_f16 {0}; opwright_convolution_scratch {0}_scratch; opwright_convolution_fixed "
+                "{0}_fixed;"
+            ),
+        ),
+    },
     sizes=(
         SizeField("N", 0, 1),
         SizeField("IC", 0, 1),

@@ -11,16 +11,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import _isa
-from ._engine import DEPTHWISE
+from ._dtypes import DTYPES
 from ._errors import Refusal
-from ._rules import DTYPES, Resolution
+from ._rules import Resolution
 
 ArrayLike = Any  # an array, or anything with __array_interface__ or DLPack
 Integers = Sequence[int] | np.ndarray[Any, Any]
@@ -48,7 +47,20 @@ class SizeField:
     name: str
     length: int
     neutral: int
-    c_type: str = "int64_t"
+
+
+@dataclass(frozen=True)
+class Stem:
+    """What kernels of all instruction sets share: their name but for its end, and what they are specialised for.
+
+    `part` names the library of the fast ones, where the group class has an engine of its own.
+    """
+
+    name: str
+    dtype: str
+    layouts: tuple[str, ...]
+    group_class: str
+    part: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,9 @@ class Description:
     layouts: Mapping[str, tuple[str, ...]]
     classes: tuple[tuple[str, str], ...]
     fast: Mapping[str, str]  # dtype rows that have fast kernels, each with what these solve for: y, x or w
+    kernels: tuple[tuple[str, str, tuple[str, ...], str, str], ...]  # the fields of Stem
+    cdef: str  # the C types of its kernels
+    declared: Mapping[str, tuple[str, str]]  # per dtype row, what declares a portable and a fast kernel of the name {0}
     sizes: tuple[SizeField, ...]
     named: Mapping[str, str]
     arrangements: Mapping[str, tuple[str, ...]]
@@ -108,32 +123,32 @@ class Description:
     @cached_property
     def variants(self) -> tuple[VariantInfo, ...]:
         """Every kernel, in the order of dtype row, layouts, group class and instruction set."""
-        classes: Sequence[str | None] = [name for name, _ in self.classes] or [None]
-        choices = [(label, list(product(*self.layouts.values())), self.isas(label)) for label, _ in self.rows]
         return tuple(
-            VariantInfo(self.variant_name(label, words, group, isa.name), self.name, label, words, group, isa.name)
-            for label, every, isas in choices
-            for words in every
-            for group in classes
-            for isa in isas
+            VariantInfo(f"{s.name}_{isa.name}", self.name, s.dtype, s.layouts, s.group_class or None, isa.name)
+            for s in self.stems.values()
+            for isa in self.isas(s.dtype)
         )
 
-    def variant_name(self, label: str, words: Sequence[str], group_class: str | None, isa: str) -> str:
-        group = [group_class] if group_class else []
-        return "_".join([self.function, label, *map(str.lower, words), *group, isa])
+    @cached_property
+    def stems(self) -> dict[tuple[str, tuple[str, ...], str], Stem]:
+        """What kernels share but for their instruction sets, by dtype row, layouts and group class."""
+        return {(stem.dtype, stem.layouts, stem.group_class): stem for stem in (Stem(*row) for row in self.kernels)}
+
+    def stem(self, resolution: Resolution) -> Stem:
+        """The one that serves a call."""
+        words = tuple(resolution.words[name] for name in self.layouts)
+        return self.stems[self.rows[resolution.row][0], words, resolution.group_class or ""]
 
     def isas(self, label: str) -> tuple[_isa.Isa, ...]:
         """The instruction sets that have kernels for a dtype row."""
         return tuple(isa for isa in _isa.ISAS if not isa.fast or (label in self.fast and label in isa.dtypes))
 
     def kernel_name(self, resolution: Resolution, isa: str) -> str:
-        words = [resolution.words[name] for name in self.layouts]
-        return self.variant_name(self.rows[resolution.row][0], words, resolution.group_class, isa)
+        return f"{self.stem(resolution).name}_{isa}"
 
     def parts(self, isa: _isa.Isa) -> tuple[str, ...]:
         """The libraries of an instruction set and dtype row; a group class with an engine of its own has its own."""
-        found = {DEPTHWISE if name == DEPTHWISE else "" for name, _ in self.classes} if isa.fast else set()
-        return tuple(sorted(found or {""}))
+        return tuple(sorted({stem.part for stem in self.stems.values()})) if isa.fast else ("",)
 
     def spec(self, rule: str, argument: str) -> str:
         """Where a rule is stated: file:line of the spec, or a section of the API."""

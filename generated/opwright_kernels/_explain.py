@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from . import _isa, _specialize, _team, _threads
-from ._arrays import is_ready
 from ._description import VariantInfo, provenance
 from ._errors import Refusal
 from ._operation import SERIAL_TERMS, Operation
@@ -99,7 +98,7 @@ def explain(
         copies=tuple(
             f"{info.parameter}: its elements are not {'aligned' if value.flags.c_contiguous else 'contiguous'}"
             for info, value in zip(operation.inputs, given)
-            if isinstance(value, np.ndarray) and not info.states_shape and not is_ready(value)
+            if isinstance(value, np.ndarray) and not info.states_shape and operation.copied(value)
         ),
         threads=used,
         scratch_bytes=scratch(min(used, _team.MOST)) if scratch else 0,

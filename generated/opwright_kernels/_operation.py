@@ -19,13 +19,13 @@ import numpy as np
 from numpy import empty, ndarray
 
 from . import _compiled, _isa, _load, _specialize, _team, _threads
-from ._arrays import BITS, Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
-from ._compiled import C_TYPES, Compiled
+from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
+from ._compiled import Compiled
 from ._description import InputInfo, TensorSpec
-from ._engine import DEPTHWISE
+from ._dtypes import BITS, C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
-from ._rules import DTYPES, Resolution
+from ._rules import Resolution
 from ._scratch import memory
 from ._words import describe
 
@@ -208,10 +208,14 @@ class Operation(Compiled):
                 result.append(to_array(info.parameter, value))
         return result
 
+    def copied(self, value: Array) -> bool:
+        """Whether a call copies an array before its kernel can read it."""
+        return not is_ready(value)
+
     def plan(self, resolution: Resolution) -> Plan:
         label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
-        part = DEPTHWISE if isa.fast and resolution.group_class == DEPTHWISE else ""
+        part = self.stem(resolution).part if isa.fast else ""
         plan = self.planned(resolution, isa, self.library(isa, label, part))
         if not isa.fast:
             return plan
@@ -273,10 +277,10 @@ class Operation(Compiled):
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:
         """Hand the arrays to the kernel; `parts` is the number of threads."""
         if out is None:
-            written = target = _allocated(plan.shape, plan.dtype)
+            written = target = allocated(plan.shape, plan.dtype)
         else:
             target = self.checked_out(plan, inputs, out)
-            written = target if is_ready(target) else _allocated(plan.shape, plan.dtype)
+            written = target if is_ready(target) else allocated(plan.shape, plan.dtype)
         arguments, address = [], plan.address
         for position, c_type in plan.inputs:
             value = inputs[position]
@@ -333,7 +337,7 @@ def thread_count(plan: Plan, threads: Any) -> int:
     return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MOST)
 
 
-def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     try:
         if size < STREAMED:

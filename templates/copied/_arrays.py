@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from . import _dlpack
+from ._dtypes import BITS
 from ._errors import Refusal
 from ._numbers import wrong_kind
 from ._words import brief, describe, name_of, shortened
@@ -18,7 +18,6 @@ from ._words import brief, describe, name_of, shortened
 Array = np.ndarray[Any, Any]
 
 # For the dtypes that the buffer protocol lacks, those in whose name it gives their memory to cffi.
-BITS = {np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16)}
 
 _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
 _OVERLAP_WORK = 10_000  # candidates that the exact test may try: at the most 1.7 ms in 20,000 random pairs of views

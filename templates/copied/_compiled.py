@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 from . import _engine, _isa, _load, _specialize, _team
 from ._description import HERE, Description
-from ._engine import DEPTHWISE
 from ._errors import BuildError
 from ._units import Unit
-
-C_TYPES = {"float32": "float", "float64": "double", "bfloat16": "opwright_bf16", "float16": "opwright_f16"}
 
 _libraries: dict[tuple[str, ...], _load.Library] = {}
 _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
@@ -48,28 +45,11 @@ class Compiled(Description):
         del others[isa.name]
         return isa, tuple(others.items())
 
-    def cdef(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
+    def declarations(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
         """The C declarations of the kernels of a library."""
-        declared = [f"{m.c_type} {m.name}{f'[{m.length}]' if m.length else ''};" for m in self.sizes]
-        members = "".join(f"    {line}\n" for line in declared)
-        sizes = f"opwright_{self.function}_sizes"
-        lines = ["typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
-        lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n" + (_team.CDEF if isa.fast else ""))
-        for variant in self.variants:
-            own = isa.fast and variant.group_class == DEPTHWISE
-            if variant.isa == isa.name and variant.dtype in labels and own == (part == DEPTHWISE):
-                row = dict(self.rows)[variant.dtype]
-                data = [info for info in self.inputs if not info.states_shape]
-                pointers = [f"const {C_TYPES[row[info.parameter]]} *{info.name}" for info in data]
-                pointers += [f"{C_TYPES[row[self.output]]} *{self.output}", f"const {sizes} *sizes"]
-                head = f"void {variant.name}({', '.join(pointers)}"
-                if isa.fast:
-                    lines.append(f"{head}, const opwright_team *team, void *scratch);\n")
-                    lines.append(f"int64_t {variant.name}_scratch(const {sizes} *sizes, int64_t workers);\n")
-                    lines.append(f"int64_t {variant.name}_fixed(const {sizes} *sizes, int64_t *values);\n")
-                else:
-                    lines.append(f"{head}, int64_t part, int64_t parts);\n")
-        return "".join(lines)
+        stems = [stem for stem in self.stems.values() if stem.dtype in labels and (not isa.fast or stem.part == part)]
+        lines = [self.declared[stem.dtype][isa.fast].format(f"{stem.name}_{isa.name}") for stem in stems]
+        return "\n".join([_team.CDEF + self.cdef, *lines, ""])
 
     def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: _specialize.Literals = ()) -> Unit:
         """What is compiled for an instruction set: fast kernels one dtype row at a time, reference kernels together.
@@ -80,14 +60,14 @@ class Compiled(Description):
             labels = [label for label, _ in self.rows]
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
-            return Unit(name, self.cdef(isa, labels, part), sources, (_engine.INCLUDE,), flags)
-        group = part or ("weights" if self.fast[label] == "w" else "data")
+            return Unit(name, self.declarations(isa, labels, part), sources, (_engine.INCLUDE,), flags)
+        group = "channelwise" if part else "weights" if self.fast[label] == "w" else "data"
         needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))
         return Unit(
             f"opwright_{name}{'_fixed' if fixed else ''}_{isa.name}",
-            self.cdef(isa, [label], part),
+            self.declarations(isa, [label], part),
             (HERE / "c" / "entries" / f"{name}.c",),
             engine.include,
             engine.flags,

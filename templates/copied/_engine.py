@@ -50,9 +50,8 @@ FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "plain.c": (),
     },
     "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
-    "depthwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
+    "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }
-DEPTHWISE = "depthwise"
 
 
 def objects(

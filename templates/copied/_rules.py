@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-import ml_dtypes
 import numpy as np
 
 from ._arrays import to_array
+from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import int_list, int_scalar, real_scalar, text
 from ._words import describe, literal, shown
@@ -24,14 +24,6 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 # What index arithmetic of kernels may reach: two such sums still fit into int64.
 INDEX_LIMIT = 2**62
-ITEM_SIZES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4}
-DTYPES = {
-    "float32": np.dtype(np.float32),
-    "float64": np.dtype(np.float64),
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "int32": np.dtype(np.int32),
-}
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 Extent = Any  # int, or a tuple with one int per spatial axis
@@ -218,9 +210,7 @@ def real(name: str, value: object, *, minimum: int | None = None, maximum: int |
 
 def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None]) -> int:
     """The first row of supported element types that fits every given input."""
-    given = {
-        name: _DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in inputs.items() if tensor is not None
-    }
+    given = {name: dtype_name(tensor.dtype) for name, tensor in inputs.items() if tensor is not None}
     for number, row in enumerate(rows):
         if all(row[name] == dtype for name, dtype in given.items()):
             return number
@@ -228,6 +218,11 @@ def dtype_row(rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described 
     argument = next(name for name, dtype in given.items() if nearest[name] != dtype)
     expected = " or ".join("(" + ", ".join(f"{name} {row[name]}" for name in given) + ")" for row in rows)
     raise Refusal("dtypes", argument, ", ".join(f"{name} {dtype}" for name, dtype in given.items()), expected)
+
+
+def dtype_name(dtype: Any) -> str:
+    """What rows of data types call an array's dtype."""
+    return _DTYPE_NAMES.get(dtype, str(dtype))
 
 
 def spatial_rank(name: str, tensor: Described, fixed: int, least: int, most: int) -> int:
@@ -348,5 +343,5 @@ def broken(
 
 def output_bytes(shape: Sequence[int], dtype: str) -> None:
     """The output's size in bytes must fit into 64 bits."""
-    if math.prod(shape) * ITEM_SIZES[dtype] > INT64_MAX:
+    if math.prod(shape) * DTYPES[dtype].itemsize > INT64_MAX:
         raise Refusal("memory", "out", f"an output of shape {tuple(shape)}", "at most 2**63 - 1 bytes")

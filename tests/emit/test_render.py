@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from opwright import cli, generate
 from opwright.commands import generate as command
 from opwright.emit import render, wrap
 from opwright.generate import generated
+from opwright.language.load import load_texts
 from opwright.language.model import Library
 from opwright.project import Project, find
 from opwright.write import MANIFEST, compare, write
@@ -329,7 +331,9 @@ def test_templates_declare_the_parameters_that_they_use_and_are_given(
     made: tuple[Library, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ):
     env = render.environment(ROOT / "templates")
-    rendered = rendered_templates(monkeypatch, made[0])
+    steps = load_texts({"soft_max.yaml": (ROOT / "tests/data/steps/soft_max.yaml").read_text(encoding="utf-8")})
+    ops = (*made[0].ops, *steps.ops)
+    rendered = rendered_templates(monkeypatch, dataclasses.replace(made[0], ops=ops))
     declaring = set()
     for path in sorted((ROOT / "templates").rglob("*.j2")):
         name = path.relative_to(ROOT / "templates").as_posix()

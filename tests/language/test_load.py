@@ -202,7 +202,6 @@ BROKEN_REAL: list[tuple[str, str, str, str]] = [
     ("normal-form", "convolution.yaml", "bias: bias}", "bias: bias, groups: g}"),
     ("normal-form", "convolution.yaml", "  PB: {use: pad_begin}", "  PB: {use: pad_begin, neutral: 1}"),
     ("normal-form", "convolution.yaml", "  - name: weights\n", "  - name: weights\n    optional: true\n"),
-    ("class-depthwise", "_common.yaml", "when: IC == G and OC == G, let: {IC: G, OC: G}", "when: IC == G, let: {IC: G}"),
     ("name-reserved", "convolution.yaml", "  - name: weights\n", "  - name: scratch\n"),
     ("attribute-differs", "convolution.yaml", "- strides", "- {use: strides, max: 9}"),
     ("op-name", "convolution.yaml", "op: Convolution", "op: ConvTranspose"),

@@ -113,10 +113,11 @@ def test_excerpts_stand_in_their_files_in_their_order():
             assert any(line == found for found in lines), f"{name} does not hold, or not here: {line}"
 
 
-def test_the_operation_of_the_spec_page_computes(tmp_path: Path):
-    (body,) = [body for body in snippets(SPEC_PAGE, "yaml") if body.startswith("op:")]
+def test_the_operations_of_the_spec_page_compute(tmp_path: Path):
+    pool, sums = [body for body in snippets(SPEC_PAGE, "yaml") if body.startswith("op:")]
     (tmp_path / "ops").mkdir()
-    (tmp_path / "ops" / "average_pool.yaml").write_text(body, encoding="utf-8")
+    (tmp_path / "ops" / "average_pool.yaml").write_text(pool, encoding="utf-8")
+    (tmp_path / "ops" / "log_sum_exp.yaml").write_text(sums, encoding="utf-8")
     made = checkout.run(ROOT, "-m", "opwright", "generate", "--spec", "ops", "--output", "pools", cwd=tmp_path)
     assert made.returncode == 0, made.stdout + made.stderr
     code = (
@@ -129,6 +130,8 @@ def test_the_operation_of_the_spec_page_computes(tmp_path: Path):
         "    assert (error.rule, error.nearest) == ('pads-small', [1]), error\n"
         "else:\n"
         "    raise AssertionError('pads of 2 were accepted')\n"
+        "sums = pools.log_sum_exp(np.log(np.arange(1, 7, dtype=np.float32)).reshape(2, 3), axis=0)\n"
+        "assert np.allclose(sums, np.log([5, 7, 9])), sums\n"
     )
     ran = checkout.run(ROOT, "-c", code, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr

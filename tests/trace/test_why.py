@@ -304,7 +304,9 @@ def test_a_file_is_told_by_all_that_was_read_for_it(
     found = json.loads(out)
     assert code == 0
     assert {f"ops.{part['name']}" for part in found["spec"]} == reads[KERNELS] & recording.fields(library).keys()
-    assert {Path(part["file"]).name for part in found["templates"]} == {"unit.c.j2", "kernel.c.j2", "nodes.c.j2"}
+    assert {Path(part["file"]).name for part in found["templates"]} == {
+        *("unit.c.j2", "kernel.c.j2", "nodes.c.j2", "signature.c.j2")
+    }
     assert {Path(part["file"]).name for part in found["generator"]} >= {"kernels.py", "prose.py", "hashing.py"}
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..derive.nest import substitute
+from ..derive.access import substitute
 from ..language import expr
 from ..language.expr import Expr, Name
 from ..language.model import Attribute, Constraint, Op, Tensor

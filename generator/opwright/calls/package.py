@@ -18,11 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..console import say
 from ..errors import Failed, UsageError
+from ..language.dtypes import DTYPES
 from ..language.model import snake_case
 from ..language.source import suggestion
 from ..project import COMMAND, PACKAGE, Project
 
-TENSOR_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "s32": "int32", "f64": "float64"}
+TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items()}
 
 
 def kernels(project: Project) -> Any:

@@ -13,7 +13,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
 from ..language.source import Problem, SpecInvalid
-from .nest import substitute
+from .access import substitute
 from .poly import NotPolynomial
 
 # The greatest legal value of such a tree: two indices can then be added without leaving int64.

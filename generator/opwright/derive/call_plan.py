@@ -14,7 +14,7 @@ from ..language.expr import Binary, Expr, Name
 from ..language.model import Attribute, Constraint, Dim, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
-from ..language.types import formulas, symbol_kinds, symbol_of
+from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of
 from ..memo import kept
 
 
@@ -75,7 +75,15 @@ class Check:
     constraint: Constraint
 
 
-Step = ParseAttribute | Bind | Extent | Compute | Check
+@dataclass(frozen=True)
+class Join:
+    """A size that inputs broadcast to: each of them, the axis that has it, and whether that axis may be 1 or fewer."""
+
+    symbol: str
+    axes: tuple[tuple[Tensor, str, bool], ...]
+
+
+Step = ParseAttribute | Bind | Extent | Compute | Check | Join
 
 
 def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
@@ -90,13 +98,27 @@ def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
     return None
 
 
-def _bind(tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool) -> tuple[Bind, set[str]]:
+def joined(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
+    """The sizes that inputs broadcast to, each with the axes of inputs that have it."""
+    found: dict[str, list[tuple[Tensor, str, bool]]] = {}
+    for tensor in op.data_inputs:
+        for axis, extent in tensor.dims.items():
+            if isinstance(extent.tree, Name):
+                found.setdefault(extent.tree.id, []).append((tensor, axis, axis in tensor.broadcast))
+    return {symbol: tuple(axes) for symbol, axes in found.items() if any(broadcast for _, _, broadcast in axes)}
+
+
+def _bind(
+    tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool, joint: Collection[str] = ()
+) -> tuple[Bind, set[str]]:
     ways = []
     learned: set[str] = set()
     for number, (name, dims) in enumerate(tensor.ways.items()):
         axes = []
         here = set(known)
         for axis, extent in dims.items():
+            if isinstance(extent.tree, Name) and extent.tree.id in joint:
+                continue
             if expr.names(extent.tree) <= here:
                 axes.append(AxisBinding(axis, extent, True))
                 continue
@@ -122,12 +144,13 @@ def plan(op: Op) -> tuple[Step, ...]:
     steps: list[Step] = []
     known: set[str] = set()
 
-    scalars = [a for a in op.attributes if a.type != "s64[]"]
-    lists = [a for a in op.attributes if a.type == "s64[]" and not a.shape_of]
+    scalars = [a for a in op.attributes if a.type not in ("s64[]", "f32[]")]
+    lists = [a for a in op.attributes if a.type == "s64[]" and has_symbol(a)]
     for attribute in (*scalars, *lists):
         steps.append(ParseAttribute(attribute))
-        if attribute.type != "string":
+        if has_symbol(attribute):
             known.add(symbol_of(attribute))
+    waiting = joined(op)
 
     dims = {dim.symbol: (role, dim) for role, dim in op.dims.items()}
     all_sizes = frozenset(dims)
@@ -157,12 +180,16 @@ def plan(op: Op) -> tuple[Step, ...]:
     bindings = [(tensor, False) for tensor in op.data_inputs]
     bindings += [(tensor, True) for tensor in op.outputs if op.stated_by(tensor)]
     for tensor, stated in bindings:
-        step, learned = _bind(tensor, known, all_sizes, stated)
+        step, learned = _bind(tensor, known, all_sizes, stated, waiting)
         for symbol in learned & lets.keys():
             message = f"'{tensor.name}' tells '{symbol}' already; make the formula in shape a constraint instead"
             raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
         steps.append(step)
         known |= learned
+        for symbol, axes in waiting.items():
+            if axes[-1][0] is tensor:
+                steps.append(Join(symbol, axes))
+                known.add(symbol)
         settle()
     settle()
 

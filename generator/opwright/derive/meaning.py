@@ -16,11 +16,12 @@ from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
 from ..language.model import GroupClass, Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
-from ..language.types import formulas, symbol_kinds, symbol_of
+from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of
+from . import steps as stepwise
+from .access import substitute
 from .call_plan import Bind, plan
 from .exactness import conjuncts, quotients
 from .missing_axes import neutrals
-from .nest import substitute
 from .sizes import size_fields
 from .variants import PORTABLE, Variant, layout_choices
 
@@ -30,7 +31,7 @@ F32_LEAST, F32_MOST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 
 def call_symbols(op: Op) -> set[str]:
     """The symbols of a call: sizes, attributes that are numbers, named values."""
-    attributes = {symbol_of(a) for a in op.attributes if a.type != "string" and not a.shape_of}
+    attributes = {symbol_of(a) for a in op.attributes if has_symbol(a)}
     return attributes | {dim.symbol for dim in op.dims.values()} | op.lets.keys()
 
 
@@ -42,6 +43,8 @@ def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
         for dims in tensor.ways.values():
             for axis, extent in dims.items():
                 yield extent, "int", True, f"the extent of axis {axis} of '{tensor.name}'"
+        if tensor.when:
+            yield tensor.when, "bool", False, f"`when` of '{tensor.name}'"
     for symbol, let in op.lets.items():
         for formula in formulas(let):
             yield formula, "int", symbol not in scalars, f"the value of '{symbol}'"
@@ -71,6 +74,8 @@ def symbols(op: Op) -> Iterator[Problem]:
                 yield Problem(at, "expression-read", f"{what} cannot read elements of a tensor; only semantics can")
             elif isinstance(node, Number) and isinstance(node.value, float):
                 yield Problem(at, "expression-real", f"{what} is in integers; real numbers stand in semantics only")
+            elif isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS:
+                yield Problem(at, "expression-function", f"{what} has no {node.function}(); only values of steps have")
             elif isinstance(node, Name) and node.id not in known:
                 yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{suggestion(node.id, known)}")
     for tensor in op.tensors:
@@ -147,6 +152,7 @@ def _kind(tree: Expr, scope: Mapping[str, Kind], at: Mark, problems: list[Proble
 
 def expressions(op: Op) -> Iterator[Problem]:
     problems: list[Problem] = []
+    yield from stepwise.runs(op, ((located, what) for located, _, _, what in call_expressions(op)))
     try:
         kinds = symbol_kinds(op)
     except SpecInvalid as invalid:
@@ -176,13 +182,17 @@ def _is_vector(tree: Expr, kinds: Mapping[str, Kind]) -> bool:
     return any(kinds[name].vector for name in expr.names(tree))
 
 
+def _is_spatial(op: Op, tree: Expr, kinds: Mapping[str, Kind]) -> bool:
+    return any(kinds[name].vector for name in expr.names(tree) - op.runs)
+
+
 def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     """Spatial axes: at most one entry of dims stands for all of them, and a required input tells how many there are."""
     told = op.spatial_rank.max == 0
     for tensor in op.tensors:
         for dims in tensor.ways.values():
-            spatial = [axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds)]
-            told = told or bool(spatial and not tensor.optional and tensor is not op.output)
+            spatial = [axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds)]
+            told = told or bool(spatial and not tensor.optional and tensor not in op.outputs)
             if len(spatial) > 1:
                 yield Problem(
                     tensor.at,
@@ -190,7 +200,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
                     f"axes {', '.join(spatial)} of '{tensor.name}' are all per spatial axis; one may be",
                 )
         ways = {
-            tuple(axis for axis, extent in dims.items() if _is_vector(extent.tree, kinds))
+            tuple(axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds))
             for dims in tensor.ways.values()
         }
         if len(ways) > 1:

@@ -1,7 +1,7 @@
 """From an operation's assignment to a loop nest in gather form: every output cell collects its own terms.
 
 In: an operation, the word chosen for each layout attribute, and a group class. Out: a `Nest`, a language-neutral
-plan of loops, bounds and accesses that view.py prints as C. Nothing about any operation is known here; the nest
+plan of loops, bounds and accesses that emit/lowering.py makes C of. Nothing about any operation is known here; the nest
 is derived by solving the assignment's index expressions:
 
 - An output axis whose index is a mixed radix of letters (`g * (OC / G) + o`) is walked by those letters.
@@ -15,7 +15,6 @@ is derived by solving the assignment's index expressions:
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +22,11 @@ from types import MappingProxyType
 
 from ..language import expr
 from ..language.expr import Read
-from ..language.model import SPATIAL_AXES, GroupClass, Op, Tensor
+from ..language.model import GroupClass, Op
 from ..language.source import Mark, Problem, SpecInvalid
-from ..memo import kept
-from .exactness import divided
-from .missing_axes import ABSENT, MissingAxes
-from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
+from .access import Access, Axis, access, merged, mixed_radix
+from .expansion import expansion
+from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 
 # What most often keeps letters from walking an output axis by themselves.
 PRODUCT = (
@@ -36,37 +34,6 @@ PRODUCT = (
 )
 # A letter that is usually shorter than this is not worth an innermost loop where another one is.
 WORTHWHILE = 8
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis of one access: the extent of the tensor there, the index, and the distance between neighbours."""
-
-    name: str
-    extent: Poly
-    index: Affine
-    stride: Poly
-
-
-@dataclass(frozen=True)
-class Access:
-    """An element of a tensor as the nest reads it; `ways` has one entry per arrangement that differs in memory."""
-
-    tensor: str
-    ways: tuple[tuple[Axis, ...], ...]
-
-    def coefficient(self, letter: str) -> tuple[Poly, ...]:
-        """How far the address moves with a letter, per way."""
-        return tuple(
-            sum((axis.index.coefficient(letter) * axis.stride for axis in axes), start=ZERO) for axes in self.ways
-        )
-
-    def substitute(self, letters: Mapping[str, Affine]) -> Access:
-        ways = tuple(
-            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
-            for axes in self.ways
-        )
-        return Access(self.tensor, ways)
 
 
 @dataclass(frozen=True)
@@ -125,200 +92,6 @@ class Nest:
     finish_reads: tuple[tuple[Read, Access], ...]
 
 
-class Expansion:
-    """An operation's symbols and letters, with one of each per spatial axis where it is a vector."""
-
-    def __init__(self, op: Op, group_class: GroupClass | None) -> None:
-        self.op = op
-        self.suffixes = SPATIAL_AXES[3 - op.spatial_rank.max :]
-        self.missing = MissingAxes(op)
-        self.vectors = self.missing.vectors
-        self.renamings = {
-            suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes
-        }
-        sizes = group_class.let if group_class else {}
-        self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
-        ranges = op.semantics.ranges
-        self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
-        self.letters = tuple(ranges)
-        self.extents: dict[str, Poly] = {}
-        for letter, extent in ranges.items():
-            for name, suffix in self.copies(letter, letter in self.vector_letters):
-                self.extents[name] = self.poly(extent.tree, suffix)
-        self.defined = self.definitions()
-        # The quotients of a call that leave no remainder, by the names that kernels have for both.
-        pairs = list(divided(op))
-        self.quotients = frozenset(
-            tuple(f"{name}_{suffix}" if name in self.vectors else name for name in pair)
-            for pair in pairs
-            for suffix in (*self.suffixes, "")
-        )
-
-    def definitions(self) -> dict[str, Poly]:
-        """Named values that are polynomials, each in symbols that are none."""
-        found: dict[str, Poly] = {}
-        pending = {symbol: let.value.tree for symbol, let in self.op.lets.items() if let.value is not None}
-        while ready := [symbol for symbol, tree in pending.items() if not expr.names(tree) & pending.keys() - {symbol}]:
-            for symbol in ready:
-                tree = pending.pop(symbol)
-                if symbol in self.vectors and not self.missing.fits(expr.Binary("-", tree, expr.Name(symbol)), 0):
-                    continue
-                with contextlib.suppress(NotPolynomial):
-                    plain = polynomial(tree).substitute(self.sizes)
-                    for name, suffix in self.copies(symbol, symbol in self.vectors):
-                        found[name] = plain.substitute(self.renamed(suffix)).substitute(found)
-        return found
-
-    def copies(self, name: str, vector: bool) -> list[tuple[str, str | None]]:
-        return [(f"{name}_{suffix}", suffix) for suffix in self.suffixes] if vector else [(name, None)]
-
-    def renamed(self, suffix: str | None) -> dict[str, Poly]:
-        return self.renamings[suffix] if suffix else {}
-
-    def poly(self, tree: expr.Expr, suffix: str | None) -> Poly:
-        """An extent; on a spatial axis that a call does not have it is 1."""
-        plain = polynomial(tree).substitute(self.sizes).substitute(self.renamed(suffix))
-        return plain + self.correction(tree, suffix, 1)
-
-    def correction(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Poly:
-        """What makes an expression `wanted` on a missing axis, where its neutral values alone do not."""
-        if suffix is None or self.missing.fits(tree, wanted):
-            return ZERO
-        value = self.missing.value(tree)
-        if not isinstance(value, int):
-            message = (
-                "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
-            )
-            raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
-        return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
-
-    def affine(self, tree: expr.Expr, suffix: str | None, letters: Sequence[str], vectors: set[str]) -> Affine:
-        found = affine(tree, letters).with_symbols(self.sizes).with_symbols(self.renamed(suffix))
-        if suffix is None:
-            return found
-        found = found + Affine.of({}, self.correction(tree, suffix, 0))
-        return found.substitute({name: Affine.letter(f"{name}_{suffix}") for name in vectors})
-
-    @property
-    def ones(self) -> dict[str, Affine]:
-        """The letters that have one value only; they vanish from every index."""
-        return {letter: Affine.of({}) for letter, extent in self.extents.items() if extent == ONE}
-
-    def positive(self, factor: Poly) -> bool | None:
-        """True or False for a factor that is certainly >= 1 or <= -1; None where it may be 0 or of either sign."""
-        with contextlib.suppress(NotPolynomial):
-            factor = factor.substitute(self.defined)
-        if len(factor.terms) != 1:
-            return None
-        (monomial, number) = factor.terms[0]
-        least = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
-        least.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
-        if any(least.get(name, least.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
-            return None
-        return number > 0
-
-
-@kept
-def expansion(op: Op, group: str | None) -> Expansion:
-    """The expansion of an operation in one of its classes."""
-    return Expansion(op, next((found for found in op.classes if found.name == group), None))
-
-
-def _product(factors: Sequence[Poly]) -> Poly:
-    total = ONE
-    for factor in factors:
-        total = total * factor
-    return total
-
-
-def _axes(
-    tensor: Tensor,
-    dims: Mapping[str, expr.Expr],
-    index: Mapping[str, expr.Expr],
-    order: Sequence[str],
-    expansion: Expansion,
-    letters: Sequence[str],
-    vectors: set[str],
-) -> tuple[Axis, ...]:
-    axes = []
-    for name in order:
-        vector = bool(expr.names(dims[name]) & expansion.vectors)
-        for copy, suffix in expansion.copies(name, vector):
-            axes.append(
-                Axis(
-                    copy,
-                    expansion.poly(dims[name], suffix),
-                    expansion.affine(index[name], suffix, letters, vectors),
-                    ONE,
-                )
-            )
-    strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
-    return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
-
-
-def access(
-    op: Op, read: Read, layouts: Mapping[str, str], expansion: Expansion, letters: Sequence[str], vectors: set[str]
-) -> Access:
-    """Where an element stands in memory, in the layout that the variant has chosen."""
-    tensor = op.tensor(read.tensor)
-    if not tensor.arrangements:
-        index = dict(zip(tensor.dims, read.indices))
-        dims = {axis: extent.tree for axis, extent in tensor.dims.items()}
-        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
-        return Access(read.tensor, (_axes(tensor, dims, index, order, expansion, letters, vectors),))
-    ways = []
-    for arrangement in tensor.arrangements.values():
-        dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
-        index = {
-            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
-        }
-        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
-        ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
-    return Access(read.tensor, tuple(ways))
-
-
-def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
-    """A tree with names replaced by trees."""
-    if isinstance(tree, expr.Name):
-        return names.get(tree.id, tree)
-    if isinstance(tree, expr.Unary):
-        return dataclasses.replace(tree, operand=substitute(tree.operand, names))
-    if isinstance(tree, expr.Binary):
-        return dataclasses.replace(tree, left=substitute(tree.left, names), right=substitute(tree.right, names))
-    if isinstance(tree, expr.Call):
-        return dataclasses.replace(tree, arguments=tuple(substitute(a, names) for a in tree.arguments))
-    if isinstance(tree, expr.Read):
-        return dataclasses.replace(tree, indices=tuple(substitute(i, names) for i in tree.indices))
-    return tree
-
-
-def _merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
-    """The access without letters of one value, and with the ways that differ in memory only."""
-    accessed = accessed.substitute(ones)
-    letters = {letter for axes in accessed.ways for axis in axes for letter in axis.index.letters}
-    distances = {letter: accessed.coefficient(letter) for letter in letters}
-    if all(len(set(per_way)) == 1 for per_way in distances.values()):
-        return Access(accessed.tensor, accessed.ways[:1])
-    return accessed
-
-
-def mixed_radix(index: Affine, extent: Poly, extents: Mapping[str, Poly]) -> tuple[str, ...] | None:
-    """The letters, outermost first, by which `index` walks exactly [0, extent); None where it does not."""
-    if index.offset != ZERO:
-        return None
-    rest = dict(index.coefficients)
-    order: list[str] = []
-    reach = ONE
-    while rest:
-        letter = next((name for name, coefficient in rest.items() if coefficient == reach), None)
-        if letter is None or letter not in extents:
-            return None
-        order.insert(0, letter)
-        reach = reach * extents[letter]
-        del rest[letter]
-    return tuple(order) if reach == extent else None
-
-
 def derive(op: Op, layouts: Mapping[str, str], group_class: GroupClass | None) -> Nest:
     """The loop nest of one variant. Raises SpecInvalid where the assignment has no gather form."""
     try:
@@ -346,7 +119,7 @@ class _Derivation:
         )
         if len(raw.ways) > 1:
             self.stays_inside(raw)
-        return _merged(raw, self.ones)
+        return merged(raw, self.ones)
 
     def stays_inside(self, accessed: Access) -> None:
         """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
@@ -568,7 +341,7 @@ class _Derivation:
         for read in dict.fromkeys(expr.reads(finish.tree)):
             if read.tensor != self.op.output.name:
                 raw = access(self.op, read, self.layouts, self.expansion, formals, vectors)
-                result.append((read, _merged(raw.substitute(cells), self.ones)))
+                result.append((read, merged(raw.substitute(cells), self.ones)))
         return tuple(result)
 
     def formal_axes(self) -> list[tuple[str, expr.Expr]]:

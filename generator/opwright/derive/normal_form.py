@@ -9,15 +9,14 @@ from collections.abc import Iterator
 
 from ..language import expr
 from ..language.expr import Kind, Name, Read
-from ..language.model import GroupClass, NormalForm, Op, Tensor
+from ..language.model import NormalForm, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
 from ..language.types import spatial, symbol_kinds
 from .exactness import divisible
+from .expansion import expansion
 from .missing_axes import MissingAxes
-from .nest import expansion
-from .poly import ONE, NotPolynomial, Poly
-from .variants import DEPTHWISE
+from .poly import NotPolynomial, Poly
 
 # The letters of the relation, as `weights` names them.
 LETTERS = ("g", "small", "big", "k")
@@ -95,27 +94,20 @@ def _roles(op: Op, form: NormalForm) -> Iterator[Problem]:
 
 
 def _channels(op: Op, form: NormalForm) -> Iterator[Problem]:
-    """Groups divide both channels, and a class that is called depthwise has one channel of each in a group."""
+    """Groups divide both channels."""
     said = divisible(op)
     for name in (form.big, form.small):
         channels = list(op.tensor(name).dims.values())[1]
-        each = _each(op, channels.tree, form, None)
+        each = channels_per_group(op, channels.tree, form, None)
         whole = each is not None and all(power > 0 for monomial, _ in each.terms for _, power in monomial)
         if not whole and (channels.tree, Name(form.groups)) not in said:
             message = f"a constraint must say that {form.groups} divides the channels of '{name}', as in"
             yield Problem(channels.at, "normal-form", f"{message} {channels.text} % {form.groups} == 0")
-        for group in op.classes:
-            if group.name == DEPTHWISE and _each(op, channels.tree, form, group) != ONE:
-                message = (
-                    f"a class of the name {DEPTHWISE} has one channel of '{name}' in each group: kernels of its own"
-                )
-                message += " rely on it; let its `when` and `let` say so, or give it another name"
-                yield Problem(group.at, "class-depthwise", message)
 
 
-def _each(op: Op, channels: expr.Expr, form: NormalForm, group: GroupClass | None) -> Poly | None:
-    """The channels of a group, in a class of calls."""
-    known = expansion(op, group.name if group else None)
+def channels_per_group(op: Op, channels: expr.Expr, form: NormalForm, group: str | None) -> Poly | None:
+    """The channels of a group, in the class of calls of that name; None where that is no polynomial."""
+    known = expansion(op, group)
     try:
         each = known.poly(channels, None) / Poly.symbol(form.groups).substitute(known.sizes)
         return each.substitute(known.defined)

@@ -1,6 +1,6 @@
 """Which kernels an operation has: dtype row x layout words x group class x ISA, as a table.
 
-In: an operation. Out: its variants in a fixed order. Names follow docs/naming of the C functions:
+In: an operation. Out: its variants in a fixed order. The name of a kernel is
 `<op>_<dtypes>_<layout words>_<group class>_<isa>`; a part that an operation does not have is left out.
 
 Kernels of the portable instruction set are loop nests made from the semantics. Those of every other one are fast: the
@@ -65,16 +65,6 @@ ISAS = (
 PORTABLE = ISAS[0]
 
 
-# The group class whose fast kernels have an engine, and so a library, of their own.
-DEPTHWISE = "depthwise"
-
-
-def entries_path(op: Op, dtype: str, group_class: GroupClass | None) -> str:
-    """The file of the entries of a dtype row's fast kernels."""
-    part = f"_{DEPTHWISE}" if group_class is not None and group_class.name == DEPTHWISE else ""
-    return f"c/entries/{op.function}_{dtype}{part}.c"
-
-
 @dataclass(frozen=True)
 class Variant:
     """One kernel: what it is specialised for."""
@@ -96,9 +86,18 @@ class Variant:
         return tuple(self.layouts.values())
 
     @property
+    def stem(self) -> str:
+        return stem(self.op, self.dtype, self.words, self.group_class)
+
+    @property
     def name(self) -> str:
-        group = (self.group_class.name or "",) if self.group_class else ()
-        return "_".join((self.op.function, self.dtype, *(word.lower() for word in self.words), *group, self.isa.name))
+        return f"{self.stem}_{self.isa.name}"
+
+
+def stem(op: Op, dtype: str, words: tuple[str, ...], group: GroupClass | None) -> str:
+    """The name of a kernel but for its ISA, which fast kernels of all ISAs share."""
+    parts = (op.function, dtype, *(word.lower() for word in words), group.name if group is not None else None)
+    return "_".join(filter(None, parts))
 
 
 def row_name(op: Op, row: dict[str, str]) -> str:
@@ -109,7 +108,7 @@ def row_name(op: Op, row: dict[str, str]) -> str:
 
 def layout_choices(op: Op) -> list[dict[str, str]]:
     """Every combination of words of the attributes that order axes."""
-    attributes = op.layout_attributes
+    attributes = () if op.stepped else op.layout_attributes  # kernels of steps walk any strides
     words = [[allowed.value for allowed in op.attribute(name).values or ()] for name in attributes]
     return [dict(zip(attributes, chosen)) for chosen in itertools.product(*words)]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..derive.nest import Access, Axis, Nest, mixed_radix
+from ..derive.access import Access, Axis, mixed_radix
+from ..derive.nest import Nest
 from ..derive.poly import ONE, ZERO, Poly
 from . import nodes
 from .nodes import Binary, Expr, Index, Name

@@ -11,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..derive.nest import Access, access, expansion
+from ..derive.access import Access, access
+from ..derive.expansion import expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
+from ..derive.signature import Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
 from ..derive.sizes import size_fields
-from ..derive.variants import DEPTHWISE, ISAS, Isa, entries_path, layout_choices, row_name
-from ..language.expr import Name, Read
+from ..derive.variants import ISAS, Isa, layout_choices, row_name, stem
+from ..language import expr
+from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, NormalForm, Op
 from ..language.source import Problem, SpecInvalid
 from ..memo import kept
+from . import nodes
 from .arithmetic import split_monomial
-from .kernels import Parameter, parameters
+from .nodes import Binary, Expr, Index, Member, Name, PerAxis
 
+STRUCT = Name("s")  # the struct of sizes, in the functions that make problems
 # The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
 # The members of opwright_problem (templates/copied/c/engine/problem.h), in their order.
@@ -40,8 +45,13 @@ class Form:
     """
 
     words: tuple[str, ...]
-    members: tuple[tuple[str, str], ...]
-    first: str
+    members: tuple[tuple[str, Expr], ...]
+    first: Expr
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the weights start elsewhere than at their first element."""
+        return self.first != nodes.ZERO
 
     @property
     def name(self) -> str:
@@ -66,7 +76,9 @@ class Entries:
     dtype: str
     isas: tuple[Isa, ...]
     sizes_type: str
-    parameters: tuple[Parameter, ...]
+    prototype: Prototype
+    scratch: Prototype
+    fixed: Prototype
     solve: str
     arguments: tuple[str, ...]
     forms: tuple[Form, ...]
@@ -75,7 +87,7 @@ class Entries:
     @property
     def shifted(self) -> bool:
         """Whether some index of the weights starts elsewhere than at their first element."""
-        return any(form.first != "0" for form in self.forms)
+        return any(form.shifted for form in self.forms)
 
 
 def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
@@ -104,18 +116,20 @@ def _entries(
     groups: Iterable[GroupClass | None],
 ) -> Entries:
     made = forms(op, form)
-    classes = [f"_{group.name}" if group is not None else "" for group in groups]
+    classes = [*groups]
     dtype = row_name(op, row)
-    stem = f"{op.function}_{dtype}"
-    names = [(one, "_".join((stem, *one.words)) + group) for one in made for group in classes]
+    channelwise = any(library_part(op, group) for group in classes)
+    names = [(one, stem(op, dtype, one.words, group)) for one in made for group in classes]
     return Entries(
         path=path,
         dtype=dtype,
         isas=isas,
-        sizes_type=f"opwright_{op.function}_sizes",
-        parameters=parameters(op, row),
-        solve=f"channelwise_{form.solve}" if classes == [f"_{DEPTHWISE}"] else form.solve,
-        arguments=_arguments(form, any(one.first != "0" for one in made)),
+        sizes_type=sizes_type(op),
+        prototype=prototype(op, row, fast=True),
+        scratch=scratch(op),
+        fixed=fixed(op),
+        solve=f"channelwise_{form.solve}" if channelwise else form.solve,
+        arguments=_arguments(form, any(one.shifted for one in made)),
         forms=made,
         entries=tuple(_entry(name, one, isas) for one, name in names),
     )
@@ -155,12 +169,12 @@ def _weights(form: NormalForm) -> Read:
 
 def _form(op: Op, form: NormalForm, words: dict[str, str]) -> Form:
     view = _View(op, form, words)
-    members = {"G": view.poly(Poly.symbol(form.groups))}
+    members: dict[str, Expr] = {"G": view.poly(Poly.symbol(form.groups))}
     for prefix, letter, name in (("small", "A", form.small), ("big", "B", form.big)):
         members |= view.data(prefix, letter, name)
     for member, symbol, neutral in (("stride", form.stride, 1), ("dilation", form.dilation, 1), ("pad", form.pad, 0)):
         steps = [Poly.symbol(f"{symbol}_{suffix}") for suffix in view.suffixes]
-        members[member] = view.per_axis(map(view.poly, steps), str(neutral))
+        members[member] = view.per_axis(map(view.poly, steps), nodes.integer(neutral))
     members |= view.weights()
     lower = tuple(word.lower() for word in words.values())
     return Form(lower, tuple((m, members[m]) for m in MEMBERS), view.first())
@@ -175,22 +189,22 @@ class _View:
         self.suffixes = self.expansion.suffixes
         self.lengths = {field.name: field.length for field in size_fields(op)}
 
-    def data(self, prefix: str, letter: str, name: str) -> dict[str, str]:
+    def data(self, prefix: str, letter: str, name: str) -> dict[str, Expr]:
         """Extents and distances of a data tensor, whose axes are batch, channels and space."""
         batch, channels, space = (extent.tree for extent in self.op.tensor(name).dims.values())
         extents = [self.expansion.poly(space, suffix) for suffix in self.suffixes]
-        read = Read(name, tuple(map(Name, DATA_LETTERS)))
+        read = Read(name, tuple(map(expr.Name, DATA_LETTERS)))
         accessed = access(self.op, read, self.words, self.expansion, DATA_LETTERS, {"x"})
         return {
             "N": self.poly(self.expansion.poly(batch, None)),
             letter: self.poly(self.expansion.poly(channels, None) / Poly.symbol(self.form.groups)),
-            prefix: self.per_axis(map(self.poly, extents), "1"),
+            prefix: self.per_axis(map(self.poly, extents), nodes.ONE),
             f"{prefix}_n": self.distance(accessed, "n"),
             f"{prefix}_c": self.distance(accessed, "c"),
             f"{prefix}_x": self.distances(accessed, "x", extents[0]),
         }
 
-    def weights(self) -> dict[str, str]:
+    def weights(self) -> dict[str, Expr]:
         """The taps, and how far the weights move with each letter."""
         accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
         walked = {letter: axis for axis in accessed.ways[0] for letter in axis.index.letters}
@@ -199,60 +213,51 @@ class _View:
             message = "k must walk an axis of the weights that every spatial axis has"
             raise SpecInvalid([Problem(self.form.at, "normal-form", message)])
         return {
-            "taps": self.per_axis(map(self.poly, extents), "1"),
+            "taps": self.per_axis(map(self.poly, extents), nodes.ONE),
             "w_g": self.distance(accessed, "g"),
             "w_a": self.distance(accessed, "small"),
             "w_b": self.distance(accessed, "big"),
             "w_k": self.distances(accessed, "k", extents[0]),
         }
 
-    def first(self) -> str:
+    def first(self) -> Expr:
         """Where the weights of the letters' first values stand."""
         accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
         starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
         return self.chosen(accessed.tensor, starts)
 
-    def distances(self, accessed: Access, letter: str, extent: Poly) -> str:
+    def distances(self, accessed: Access, letter: str, extent: Poly) -> Expr:
         """How far an address moves along each axis; an axis that no call has lies around the first of the others."""
         around = [value * extent for value in accessed.coefficient(f"{letter}_{self.suffixes[0]}")]
         own = [self.distance(accessed, f"{letter}_{suffix}") for suffix in self.suffixes]
         return self.per_axis(own, self.chosen(accessed.tensor, around))
 
-    def distance(self, accessed: Access, letter: str) -> str:
+    def distance(self, accessed: Access, letter: str) -> Expr:
         """How far an address moves with a letter."""
         return self.chosen(accessed.tensor, accessed.coefficient(letter))
 
-    def chosen(self, tensor: str, values: Iterable[Poly]) -> str:
+    def chosen(self, tensor: str, values: Iterable[Poly]) -> Expr:
         """A value; chosen at run time where arrangements differ."""
-        texts = list(map(self.poly, values))
-        result = texts[-1]
-        for number in reversed(range(len(texts) - 1)):
-            if texts[number] != result:
-                result = f"s->{tensor}_arrangement == {number} ? {texts[number]} : {result}"
-        return result
+        return nodes.chosen(Member(STRUCT, f"{tensor}_arrangement"), list(map(self.poly, values)))
 
-    def per_axis(self, texts: Iterable[str], neutral: str) -> str:
+    def per_axis(self, values: Iterable[Expr], neutral: Expr) -> Expr:
         """Three values; in front what stands for the axes that no call has."""
         missing = len(SPATIAL_AXES) - len(self.suffixes)
-        return "{" + ", ".join([*[neutral] * missing, *texts]) + "}"
+        return PerAxis((*[neutral] * missing, *values))
 
-    def poly(self, value: Poly) -> str:
-        """A polynomial in the members of the struct `s`."""
-        if value == ZERO:
-            return "0"
-        parts = [(factor < 0, self.product(powers, abs(factor))) for powers, factor in value.terms]
-        (negative, first), *rest = parts
-        return ("-" if negative else "") + first + "".join(f" {'-' if n else '+'} {text}" for n, text in rest)
+    def poly(self, value: Poly) -> Expr:
+        """A polynomial in the members of the struct."""
+        return nodes.added((factor < 0, self.product(powers, abs(factor))) for powers, factor in value.terms)
 
-    def product(self, powers: Monomial, factor: int) -> str:
+    def product(self, powers: Monomial, factor: int) -> Expr:
         above, quotients = split_monomial(powers, self.expansion.quotients)
-        parts = [f"{self.size(dividend)} / {self.size(divisor)}" for dividend, divisor in quotients]
-        # C groups from the left, so only a later quotient needs its brackets.
-        parts = [*parts[:1], *(f"({part})" for part in parts[1:]), *map(self.size, above)]
-        return " * ".join([*parts, str(factor)] if factor != 1 or not parts else parts)
+        parts: list[Expr] = [Binary("/", self.size(dividend), self.size(divisor)) for dividend, divisor in quotients]
+        parts += map(self.size, above)
+        return nodes.product([*parts, nodes.integer(factor)] if factor != 1 or not parts else parts)
 
-    def size(self, symbol: str) -> str:
+    def size(self, symbol: str) -> Expr:
         if symbol in self.lengths:
-            return f"s->{symbol}"
+            return Member(STRUCT, symbol)
         name, _, suffix = symbol.rpartition("_")
-        return f"s->{name}[{SPATIAL_AXES.index(suffix) - len(SPATIAL_AXES) + self.lengths[name]}]"
+        number = SPATIAL_AXES.index(suffix) - len(SPATIAL_AXES) + self.lengths[name]
+        return Index(Member(STRUCT, name), nodes.integer(number))

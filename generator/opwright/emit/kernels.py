@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 from ..derive.nest import derive
 from ..derive.poly import NotPolynomial
+from ..derive.signature import Signature, signature
 from ..derive.variants import Variant
 from ..language import expr
+from ..language.dtypes import DTYPES
 from ..language.expr import Read
 from ..language.model import Op
 from ..language.source import Problem, SpecInvalid
@@ -24,18 +26,7 @@ from .arithmetic import c_real
 from .lowering import LANES, Lowered, lowered
 from .nodes import Assign, Binary, Cast, Conditional, Declare, DeclareArray, Expr, For, Index, Name, Stmt
 
-C_TYPES = {"f32": "float", "f64": "double", "bf16": "opwright_bf16", "f16": "opwright_f16"}
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A pointer parameter of a kernel."""
-
-    name: str
-    c_type: str
-    dtype: str
-    optional: bool
-    is_output: bool
+FLOAT = DTYPES["f32"].c_type  # what elements of narrower types widen to, and are rounded from
 
 
 @dataclass(frozen=True)
@@ -43,19 +34,13 @@ class Kernel:
     """One C function."""
 
     variant: Variant
-    name: str
-    parameters: tuple[Parameter, ...]
-    sizes_type: str
+    signature: Signature
     about: Prose
     body: tuple[Stmt, ...]
 
-
-def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
-    """The pointers that a kernel takes: data inputs, then the output."""
-    return tuple(
-        Parameter(t.name, C_TYPES[row[t.name]], row[t.name], t.optional, is_output=t.name == op.output.name)
-        for t in op.tensors
-    )
+    @property
+    def name(self) -> str:
+        return self.signature.name
 
 
 class _Typed:
@@ -64,8 +49,8 @@ class _Typed:
     def __init__(self, variant: Variant, shared: Lowered) -> None:
         self.variant, self.shared = variant, shared
         self.op, self.row = variant.op, variant.row
-        self.real = C_TYPES[self.row["accumulate"]]
-        self.suffix = "f" if self.real == "float" else ""
+        accumulate = DTYPES[self.row["accumulate"]]
+        self.real, self.suffix = accumulate.c_type, accumulate.suffix
         finish = self.op.semantics.finish
         self.counts = finish is not None and "count" in expr.names(finish.tree)
 
@@ -166,19 +151,19 @@ class _Typed:
 
     def loaded(self, read: Read, element: Expr) -> Expr:
         """An element in the type of the sums; an optional tensor that is not there counts as 0."""
-        dtype = self.row[read.tensor]
-        value = element if dtype in ("f32", "f64") else nodes.call(f"opwright_from_{dtype}", element)
-        if C_TYPES.get(dtype) != self.real and not (dtype != "f64" and self.real == "float"):
+        dtype = DTYPES[self.row[read.tensor]]
+        value = element if dtype.accumulates else nodes.call(f"opwright_from_{dtype.name}", element)
+        if (dtype.c_type if dtype.accumulates else FLOAT) != self.real:
             value = Cast(self.real, value)
         optional = self.op.tensor(read.tensor).optional
         return Conditional(Name(read.tensor), value, nodes.ZERO) if optional else value
 
     def rounded(self, value: Expr) -> Expr:
         """A value in the dtype of the output."""
-        dtype = self.row[self.op.output.name]
-        if dtype in ("bf16", "f16"):
-            return nodes.call(f"opwright_to_{dtype}", Cast("float", value) if self.real == "double" else value)
-        return value if C_TYPES[dtype] == self.real else Cast(C_TYPES[dtype], value)
+        dtype = DTYPES[self.row[self.op.output.name]]
+        wanted = dtype.c_type if dtype.accumulates else FLOAT
+        value = value if wanted == self.real else Cast(wanted, value)
+        return value if dtype.accumulates else nodes.call(f"opwright_to_{dtype.name}", value)
 
 
 def _about(shared: Lowered) -> Prose:
@@ -213,9 +198,7 @@ def _kernel(op: Op, identified: _Identified) -> Kernel:
         shared = _lowered(op, variant.words, variant.group_class.name if variant.group_class else None)
         return Kernel(
             variant=variant,
-            name=variant.name,
-            parameters=parameters(op, variant.row),
-            sizes_type=f"opwright_{op.function}_sizes",
+            signature=signature(variant),
             about=_about(shared),
             body=_Typed(variant, shared).body(),
         )

@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..derive.nest import Access, Loop, Nest, Solved, Within
+from ..derive.access import Access
+from ..derive.nest import Loop, Nest, Solved, Within
 from ..derive.poly import ONE, Affine
 from ..language import expr
 from ..language.expr import Read

@@ -62,6 +62,8 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
         assert isinstance(node, Call)
         if node.function in expr.REDUCTIONS:
             return comprehension(node.arguments[0], node.function)
+        if node.function in expr.VECTOR_FUNCTIONS:
+            return "1"
         if node.function in ("floor", "ceil"):
             division = node.arguments[0]
             assert isinstance(division, Binary)

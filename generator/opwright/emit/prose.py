@@ -220,20 +220,20 @@ def dtype_lines(op: Op) -> list[str]:
 
 def docstring(op: Op) -> str:
     """The docstring of the public function."""
-    lines = [*_paragraphs(op.summary, deprecation(op), op.description), "Inputs:"]
+    lines = [*paragraphs(op.summary, deprecation(op), op.description), "Inputs:"]
     for tensor in op.inputs:
         shape = "a vector of int32" if tensor.shape_of else axes(tensor, op)
         optional = " (optional)" if tensor.optional else ""
-        lines += _entry(f"{parameter_name(tensor)}{optional}: {tensor.summary or ''} Shape: {shape}.")
+        lines += entry(f"{parameter_name(tensor)}{optional}: {tensor.summary or ''} Shape: {shape}.")
     if op.attributes:
         lines += ["", "Attributes:"]
         for attribute in op.attributes:
-            lines += _entry(_attribute_line(attribute))
+            lines += entry(_attribute_line(attribute))
     lines += ["", "Returns:"]
-    lines += _entry(f"{op.output.name}: {op.output.summary or ''} Shape: {axes(op.output, op)}.")
+    lines += entry(f"{op.output.name}: {op.output.summary or ''} Shape: {axes(op.output, op)}.")
     lines += ["", "Sizes:"]
-    lines += _entry(", ".join(f"{dim.symbol} {role}" for role, dim in op.dims.items()) + ".")
-    lines += [line for s, let in op.shape.items() if let.value for line in _entry(f"{s} = {let.value.text}")]
+    lines += entry(", ".join(f"{dim.symbol} {role}" for role, dim in op.dims.items()) + ".")
+    lines += [line for s, let in op.shape.items() if let.value for line in entry(f"{s} = {let.value.text}")]
     lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in dtype_lines(op)), ""]
     lines += wrapped(
         "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; "
@@ -250,11 +250,11 @@ def deprecation(op: Op) -> str | None:
     return f"{op.op} is deprecated: {op.deprecated}" if op.deprecated else None
 
 
-def _paragraphs(*texts: str | None) -> Iterable[str]:
+def paragraphs(*texts: str | None) -> Iterable[str]:
     for text in texts:
         if text:
             yield from [*wrapped(text, width=DOCSTRING_WIDTH), ""]
 
 
-def _entry(text: str) -> list[str]:
+def entry(text: str) -> list[str]:
     return wrapped(" ".join(text.split()), "    ", DOCSTRING_WIDTH, "    ")

@@ -12,18 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..derive import bounds
+from ..derive.access import substitute
 from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan
 from ..derive.missing_axes import ABSENT
-from ..derive.nest import substitute
 from ..derive.sizes import uses_absent
 from ..language import expr
+from ..language.dtypes import DTYPES
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
 from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import kept
 from .printing import python
-
-NUMPY_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def _attribute_parameter(attribute: Attribute) -> Parameter:
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
 
-class _Writer:
+class Writer:
     """Turns the plan into statements."""
 
     def __init__(self, op: Op) -> None:
@@ -310,7 +309,7 @@ class _Writer:
 @kept
 def wrapper(op: Op) -> Wrapper:
     """The view of an operation's Python module."""
-    writer = _Writer(op)
+    writer = Writer(op)
     statements = writer.write()
     words = {}
     for attribute in op.attributes:
@@ -334,14 +333,14 @@ def wrapper(op: Op) -> Wrapper:
         words=words,
         layouts=layouts,
         rows=tuple(
-            {parameters.get(name, name): NUMPY_DTYPES[dtype] for name, dtype in row.items() if name != "accumulate"}
+            {parameters.get(name, name): DTYPES[dtype].numpy for name, dtype in row.items() if name != "accumulate"}
             for row in op.dtypes
         ),
         classes=tuple(
             (group.name or "", python(group.when.tree, writer.vectors) if group.when else None) for group in op.classes
         ),
         values={symbol: symbol for symbol in kinds} | ({ABSENT: "(0,) * rank"} if uses_absent(op) else {}),
-        named=_named(op),
+        named=named_values(op),
         output_axes=_output_axes(op, writer),
         output_layout=writer.axes_text(op.output),
         arrangements={tensor.name: tuple(tensor.arrangements) for tensor in op.tensors if len(tensor.arrangements) > 1},
@@ -349,7 +348,7 @@ def wrapper(op: Op) -> Wrapper:
     )
 
 
-def _output_axes(op: Op, writer: _Writer) -> str:
+def _output_axes(op: Op, writer: Writer) -> str:
     if op.stated_by(op.output):
         return ""
     dims = op.output.dims
@@ -359,7 +358,7 @@ def _output_axes(op: Op, writer: _Writer) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def _terms(op: Op, writer: _Writer) -> str:
+def _terms(op: Op, writer: Writer) -> str:
     """How many terms the sums have, as Python."""
     trees = [extent.tree for extent in op.semantics.ranges.values()]
     factors = [expr.Call("prod", (tree,)) if writer.is_vector_axis(tree) else tree for tree in trees]
@@ -369,7 +368,7 @@ def _terms(op: Op, writer: _Writer) -> str:
     )
 
 
-def _named(op: Op) -> dict[str, str]:
+def named_values(op: Op) -> dict[str, str]:
     """What each symbol is called: the role of a size, the name of an attribute, a value by its own symbol."""
     named = {dim.symbol: role for role, dim in op.dims.items()}
     named |= {symbol_of(a): a.name or "" for a in op.attributes if a.type != "string" and not a.shape_of}
@@ -378,7 +377,7 @@ def _named(op: Op) -> dict[str, str]:
 
 def _summaries(op: Op) -> dict[str, str]:
     """The sentences by which people know values that have no other name; prose, so it stands in no module."""
-    named = _named(op)
+    named = named_values(op)
     return {symbol: let.summary for symbol, let in op.lets.items() if let.summary and named[symbol] == symbol}
 
 
@@ -400,7 +399,7 @@ def provenance(op: Op) -> dict[str, dict[str, str]]:
         for suffix in ("missing", "kind", "int64", "length", "range", "value"):
             rules[f"{attribute.name}-{suffix}"] = place(attribute.at)
     for tensor in (*op.inputs, *op.outputs):
-        for suffix in ("missing", "kind", "int64", "length", "range", "rank", "shape", "shape-missing"):
+        for suffix in ("missing", "kind", "int64", "length", "range", "rank", "shape", "shape-missing", "unwanted"):
             rules.setdefault(f"{tensor.name}-{suffix}", place(tensor.at))
             rules.setdefault(f"{parameter_name(tensor)}-{suffix}", place(tensor.at))
     for role, dim in op.dims.items():

@@ -166,10 +166,10 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
         shapes=tuple(entry for tensor in op.tensors for entry in _shapes(op, tensor)),
         arrangements=tuple(entry for tensor in op.tensors for entry in _arrangements(tensor)),
         attributes=tuple(_attribute(attribute) for attribute in op.attributes),
-        values=_formulas(op, "let"),
-        padding=_formulas(op, "padding"),
-        shape=_formulas(op, "shape"),
-        rules=_rules(op),
+        values=formulas(op, "let"),
+        padding=formulas(op, "padding"),
+        shape=formulas(op, "shape"),
+        rules=rules(op),
         dtypes=tuple(tuple(row.values()) for row in op.dtypes),
         dtype_columns=tuple(op.dtypes[0]),
         classes=tuple(
@@ -177,7 +177,7 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
         ),
         kernels=tuple(_kernel(kernel) for kernel in kernels),
         fast=tuple(_fast(op)),
-        relations=_relations(op),
+        relations=relations(op),
         sources=tuple((name, pages.get(name)) for name in cited_pages(op)),
     )
 
@@ -256,7 +256,7 @@ def _attribute(attribute: Attribute) -> AttributeEntry:
     )
 
 
-def _formulas(op: Op, section: str) -> tuple[FormulaEntry, ...]:
+def formulas(op: Op, section: str) -> tuple[FormulaEntry, ...]:
     entries = []
     for symbol, let in getattr(op, section).items():
         named: dict[str, Located] = {"": let.value} if let.value is not None else let.cases
@@ -265,7 +265,7 @@ def _formulas(op: Op, section: str) -> tuple[FormulaEntry, ...]:
     return tuple(entries)
 
 
-def _rules(op: Op) -> tuple[RuleEntry, ...]:
+def rules(op: Op) -> tuple[RuleEntry, ...]:
     rules = []
     for role, dim in op.dims.items():
         if (dim.min or 0) > 0:
@@ -298,7 +298,7 @@ def _fast(op: Op) -> Iterator[FastEntry]:
             yield FastEntry(isa.name, ", ".join(dtypes), isa.exception)
 
 
-def _relations(op: Op) -> tuple[tuple[str, str, str], ...]:
+def relations(op: Op) -> tuple[tuple[str, str, str], ...]:
     """What is claimed, the other operation, and how its tensors and layout words are called here."""
     entries = []
     for relation in op.relations:

@@ -16,20 +16,24 @@ from typing import Any
 
 import jinja2
 
+from ..derive import signature
 from ..derive.sizes import SizeField, size_fields
-from ..derive.variants import ISAS, PORTABLE, entries_path, expand, row_name
+from ..derive.variants import ISAS, PORTABLE, expand, row_name
 from ..language import hashing
+from ..language.dtypes import DTYPES
 from ..language.model import Library, Op
+from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import kept
 from ..project import CARRIED, TEMPLATE_SUFFIXES
 from ..trace.recording import Prose
-from . import prose, python_module, reference, wrap
+from . import prose, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
 from .kernels import Kernel, kernel
 from .printer import c
+from .step_kernels import step_unit
+from .step_module import StepWrapper, step_wrapper
 
 COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
-SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class Unit:
     entries: tuple[Entries, ...]
     dtypes: tuple[str, ...]
     fast: tuple[str, ...]  # dtype rows that have entries
+    rows: tuple[signature.RowTypes, ...]
+    scratch: signature.Prototype
+    fixed: signature.Prototype
+    stems: tuple[signature.Stem, ...]
 
 
 def c_comment(text: str) -> str:
@@ -129,7 +137,19 @@ def unit(op: Op) -> Unit:
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
     made = tuple(found for row in op.dtypes for found in entries(op, row))
     fast = tuple(dict.fromkeys(found.dtype for found in made))
-    return Unit(op, f"opwright_{op.function}_sizes", size_fields(op), kernels, made, dtypes, fast)
+    return Unit(
+        op=op,
+        sizes_type=signature.sizes_type(op),
+        sizes=size_fields(op),
+        kernels=kernels,
+        entries=made,
+        dtypes=dtypes,
+        fast=fast,
+        rows=tuple(signature.row_types(op, row, fast=row_name(op, row) in fast) for row in op.dtypes),
+        scratch=signature.scratch(op),
+        fixed=signature.fixed(op),
+        stems=signature.stems(op),
+    )
 
 
 @dataclass(frozen=True)
@@ -174,20 +194,24 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
     files["__init__.py"] = Output(
         "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(ops), "exports": _exports(ops)}
     )
-    files["__init__.pyi"] = Output(
-        "python/__init__.pyi.j2", lambda: _stub(head, [python_module.wrapper(op) for op in ops])
-    )
+    files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [_wrapper(op) for op in ops]))
     for path in sorted(path for path in (templates / COPIED).rglob("*") if path.suffix in (".py", ".c", ".h")):
         name = path.relative_to(templates / COPIED).as_posix()
         files[name] = Output(f"{COPIED}/{name}", functools.partial(_copied, path, name))
+    files["_dtypes.py"] = Output("python/dtypes.py.j2", lambda: {"head": head, "dtypes": tuple(DTYPES.values())})
     files["_isa.py"] = Output("python/isa.py.j2", lambda: {"head": head, "isas": ISAS})
     files["include/opwright_kernels.h"] = Output(
-        "c/kernels.h.j2", lambda: {"head": head, "units": [unit(op) for op in ops]}
+        "c/kernels.h.j2",
+        lambda: {
+            "head": head,
+            "units": [unit(op) for op in ops if not op.stepped],
+            "steps": [step_unit(op) for op in ops if op.stepped],
+        },
     )
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
     files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
     for op in ops:
-        files |= _of_op(op, library)
+        files |= _of_steps(op, library) if op.stepped else _of_op(op, library)
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: python_module.provenance(op) for op in ops})}
     )
@@ -222,11 +246,43 @@ def _of_op(op: Op, library: Library) -> dict[str, Output]:
         f"docs/{op.function}.md": Output("docs/op.md.j2", page),
     }
     for row in op.dtypes:
-        files[f"c/{op.function}_{row_name(op, row)}.c"] = Output("c/unit.c.j2", functools.partial(kernels, row))
+        dtype = row_name(op, row)
+        files[signature.reference_path(op, dtype)] = Output("c/unit.c.j2", functools.partial(kernels, row))
         if fast_isas(op, row):
-            for path in dict.fromkeys(entries_path(op, row_name(op, row), group) for group in op.classes or (None,)):
+            for group in op.classes or (None,):
+                path = signature.entries_path(op, dtype, group)
                 files[path] = Output("c/entries.c.j2", functools.partial(fast, path))
     return files
+
+
+def _of_steps(op: Op, library: Library) -> dict[str, Output]:
+    """The files of an operation of steps."""
+    head = Head(Prose(op.at.file))
+
+    def module() -> dict[str, Any]:
+        said = {"docstring": Prose(step_prose.docstring(op)), "deprecation": prose.deprecation(op)}
+        return {"head": head, "w": step_wrapper(op), **said}
+
+    def page() -> dict[str, Any]:
+        return {"head": head, "page": step_prose.page(op, step_wrapper(op), library.pages)}
+
+    def kernel(number: int) -> dict[str, Any]:
+        lines = tuple(Prose(c_comment_line(line)) for line in step_prose.unit_head(op, op.dtypes[number]))
+        semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
+        return {"head": semantic, "kernel": step_unit(op).kernels[number]}
+
+    files = {
+        f"_{op.function}.py": Output("python/step_op.py.j2", module),
+        f"docs/{op.function}.md": Output("docs/step_op.md.j2", page),
+    }
+    for number, row in enumerate(op.dtypes):
+        path = f"c/{op.function}_{row_name(op, row)}.c"
+        files[path] = Output("c/step_unit.c.j2", functools.partial(kernel, number))
+    return files
+
+
+def _wrapper(op: Op) -> python_module.Wrapper | StepWrapper:
+    return step_wrapper(op) if op.stepped else python_module.wrapper(op)
 
 
 def _copied(path: Path, name: str) -> dict[str, Any]:
@@ -235,9 +291,9 @@ def _copied(path: Path, name: str) -> dict[str, Any]:
     return {"text": line + path.read_text(encoding="utf-8")}
 
 
-def _stub(head: Head, wrappers: list[python_module.Wrapper]) -> dict[str, Any]:
+def _stub(head: Head, wrappers: list[python_module.Wrapper | StepWrapper]) -> dict[str, Any]:
     lists = any("Integers" in w.imports for w in wrappers)
-    return {"head": head, "wrappers": wrappers, "lists": lists}
+    return {"head": head, "wrappers": wrappers, "lists": lists, "handed_on": HANDED_ON}
 
 
 def _json(value: Any) -> str:
@@ -246,12 +302,7 @@ def _json(value: Any) -> str:
 
 def _imports(ops: Iterable[Op]) -> list[str]:
     """The imports of the package's own modules, by name of the module."""
-    modules = {
-        "_errors": ["BuildError", "SpecError", "SpecTypeError"],
-        "_explain": ["Explanation"],
-        "_description": ["TensorSpec", "VariantInfo"],
-        "_interface": ["build", *SETTINGS],
-    }
+    modules = {module: sorted({*names, *INNER.get(module, ())}) for module, names in HANDED_ON.items()}
     lines = {module: [_import(module, imported)] for module, imported in modules.items()}
     for op in ops:
         module = f"_{op.function}"
@@ -271,16 +322,7 @@ def _import(module: str, names: list[str]) -> str:
 
 def _exports(ops: Iterable[Op]) -> list[str]:
     """The public names: classes, then functions."""
-    classes = ["BuildError", "Explanation", "SpecError", "SpecTypeError", "TensorSpec", "VariantInfo"]
-    functions = [
-        "build_kernels",
-        "explain",
-        "infer_shape",
-        "operations",
-        "variants",
-        *SETTINGS,
-    ]
-    return [*classes, *sorted([*functions, *(op.function for op in ops)])]
+    return [*CLASSES, *sorted([*FUNCTIONS, *(op.function for op in ops)])]
 
 
 def c_comment_line(line: str) -> str:
@@ -313,12 +355,9 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     variants: dict[str, list[str]] = {}
     for op in library.ops:
         owner |= {f"_{op.function}.py": op, f"docs/{op.function}.md": op}
-        for variant in expand(op):
-            path = f"c/{op.function}_{variant.dtype}.c"
-            if variant.isa.fast:
-                path = entries_path(op, variant.dtype, variant.group_class)
-            owner[path] = op
-            variants.setdefault(path, []).append(variant.name)
+        for made in signature.signatures(op):
+            owner[made.path] = op
+            variants.setdefault(made.path, []).append(made.name)
     outputs = {}
     for path, text in sorted(files.items()):
         found = owner.get(path)

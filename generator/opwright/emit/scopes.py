@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..derive.expansion import expansion
 from ..derive.missing_axes import ABSENT
-from ..derive.nest import expansion
 from ..derive.poly import Affine, Poly
+from ..derive.signature import PORTABLE_NAMES, SIZES
 from ..derive.sizes import size_fields, vector_axes
 from ..language import expr
 from ..language.model import GroupClass, Op
@@ -21,8 +22,8 @@ from .arithmetic import Quotient, c_affine, c_condition, c_poly, quotient_name, 
 from .nodes import Binary, Conditional, Declare, Expr, Index, Member, Name
 
 FUNCTION, TASK, LANE = 0, 1, 2
-# What every kernel declares, or takes as a parameter, beside the spec's own names.
-RESERVED_NAMES = frozenset("sizes part parts total task_end task sum sums terms lane".split())
+# What kernels declare, or take as a parameter, beside the spec's own names.
+RESERVED_NAMES = PORTABLE_NAMES | frozenset("total task_end task sum sums terms lane".split())
 
 
 class Scopes:
@@ -134,7 +135,7 @@ def _unpacked(op: Op) -> tuple[Declare, ...]:
     """Every size that a kernel may use, out of the struct; a value per spatial axis in as many constants."""
     found = []
     for member in size_fields(op):
-        place = Member(Name("sizes"), member.name)
+        place = Member(Name(SIZES), member.name)
         if not member.length:
             found.append(Declare(member.name, place, member.c_type))
             continue

@@ -1,9 +1,9 @@
 """The expression language of specs: parsed into a tree here, never evaluated as Python.
 
-Integers, `+ - * / %`, `min max floor ceil`, comparisons, `and or not`, and over vectors `any all prod`.
-A vector symbol holds one value per spatial axis and an operation on it works axis by axis. `/` is exact: a
+Integers, `+ - * / %`, `min max floor ceil`, comparisons, `and or not`, and over vectors `any all prod ones`.
+A vector symbol holds one value per axis of a run and an operation on it works axis by axis. `/` is exact: a
 remainder is an error, and `floor` and `ceil` take a quotient. `%` is Euclidean. In semantics there are also
-reads of tensors, `src[n, c, i]`, and real literals.
+reads of tensors, `src[n, c, i]`, real literals, and in steps the functions of REAL_FUNCTIONS.
 
 In: text and the mark where it stands. Out: a frozen tree whose nodes know their column. The module knows
 nothing of operations, and prints nothing (see printing.py).
@@ -38,6 +38,15 @@ FUNCTIONS = {
     "all": (1, 1),
     "prod": (1, 1),
 }
+# Of a vector: an extent of 1 for each of its axes.
+VECTOR_FUNCTIONS = {"ones": (1, 1)}
+# What only the values of steps are made with.
+REAL_FUNCTIONS = {
+    **dict.fromkeys(("exp", "exp2", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt", "abs", "round", "sign"), (1, 1)),
+    "pow": (2, 2),
+    "select": (3, 3),
+}
+ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **REAL_FUNCTIONS}
 REDUCTIONS = ("any", "all", "prod")
 
 
@@ -78,7 +87,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of FUNCTIONS applied to its arguments."""
+    """A function of ALL_FUNCTIONS applied to its arguments."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -232,18 +241,26 @@ class _Parser:
 
     def named(self, name: str, column: int) -> Expr:
         if self.accept("["):
-            return Read(name, self.list_until("]"), column)
+            return Read(name, () if self.accept("]") else self.list_until("]"), column)
         if not self.accept("("):
             return Number(math.inf, column) if name == "inf" else Name(name, column)
-        if name not in FUNCTIONS:
-            raise self.error(column, f"there is no function '{name}'{suggestion(name, FUNCTIONS)}")
+        if name not in ALL_FUNCTIONS:
+            raise self.error(column, f"there is no function '{name}'{suggestion(name, ALL_FUNCTIONS)}")
         arguments = self.list_until(")")
-        least, most = FUNCTIONS[name]
+        least, most = ALL_FUNCTIONS[name]
         if not least <= len(arguments) <= most:
             raise self.error(column, f"'{name}' takes {least if least == most else f'{least} to {most}'} arguments")
-        if name in ("floor", "ceil") and not (isinstance(arguments[0], Binary) and arguments[0].op == "/"):
+        quotient = isinstance(arguments[0], Binary) and arguments[0].op == "/"
+        if name in ("floor", "ceil") and not quotient and not any(map(_is_real, walk(arguments[0]))):
             raise self.error(column, f"'{name}' takes a quotient, as in {name}(a / b)")
         return Call(name, arguments, column)
+
+
+def _is_real(node: Expr) -> bool:
+    """Whether a node makes real numbers whatever it is made of."""
+    if isinstance(node, Number):
+        return isinstance(node.value, float)
+    return isinstance(node, Read) or (isinstance(node, Call) and node.function in REAL_FUNCTIONS)
 
 
 def parse(text: str, mark: Mark | None = None) -> Expr:
@@ -307,8 +324,11 @@ class Kind:
         return f"{article} per spatial axis" if self.vector else article
 
 
-def kind_of(tree: Expr, symbols: Mapping[str, Kind], mark: Mark) -> Kind:
-    """The kind of a tree, or SpecInvalid: an unknown symbol, a sum of truth values, a vector where none may be."""
+def kind_of(tree: Expr, symbols: Mapping[str, Kind], mark: Mark, *, step: bool = False) -> Kind:
+    """The kind of a tree, or SpecInvalid: an unknown symbol, a sum of truth values, a vector where none may be.
+
+    In the value of a step, `floor` and `ceil` take real numbers too.
+    """
 
     def fail(node: Expr, message: str) -> SpecInvalid:
         return SpecInvalid([Problem(mark.moved(node.column), "expression", message)])
@@ -348,13 +368,29 @@ def kind_of(tree: Expr, symbols: Mapping[str, Kind], mark: Mark) -> Kind:
             if (kinds[0].base == "bool") != (node.function != "prod"):
                 raise fail(node, f"'{node.function}' takes {'integers' if node.function == 'prod' else 'truth values'}")
             return Kind(kinds[0].base)
-        for child, kind in zip(children(node), kinds):
+        if isinstance(node, Call) and node.function == "select":
+            condition, *kinds = kinds
+            if condition.base != "bool":
+                raise fail(node, "'select' takes a truth value and what is chosen where it holds and where it does not")
+            if all(kind.base == "bool" for kind in kinds):
+                return Kind("bool", vector)
+        for child, kind in zip(children(node)[-len(kinds) :], kinds):
             numeric(child, kind)
         if isinstance(node, Binary) and node.op in COMPARISONS:
             return Kind("bool", vector)
+        if isinstance(node, Call) and node.function in VECTOR_FUNCTIONS:
+            if not vector:
+                raise fail(node, f"'{node.function}' takes a value per axis of a run")
+            return Kind("int", vector)
         real = any(kind.base == "real" for kind in kinds)
-        if real and (isinstance(node, Call) and node.function in ("floor", "ceil")):
+        if real and not step and isinstance(node, Call) and node.function in ("floor", "ceil"):
             raise fail(node, f"'{node.function}' takes a quotient of integers")
+        if (
+            isinstance(node, Call)
+            and node.function in REAL_FUNCTIONS
+            and node.function not in ("select", "abs", "sign")
+        ):
+            real = True
         if real and isinstance(node, Binary) and node.op == "%":
             raise fail(node, "'%' takes integers")
         return Kind("real" if real else "int", vector)
@@ -463,6 +499,8 @@ def _call(node: Call) -> Evaluator:
         assert isinstance(first, Binary)
         left, right, rounded = _evaluator(first.left), _evaluator(first.right), _OPERATIONS[node.function]
         return lambda symbols, axis: rounded(left(symbols, axis), right(symbols, axis))
+    if node.function in VECTOR_FUNCTIONS:
+        return lambda symbols, axis: 1
     collect, arguments = _COLLECTIONS[node.function], [_evaluator(argument) for argument in node.arguments]
     if node.function in REDUCTIONS:
         return lambda symbols, axis: collect(arguments[0](symbols, each) for each in _axes(first, symbols) or ())

@@ -24,13 +24,18 @@ def canonical(value: Any) -> Any:
     if isinstance(value, Assignment):
         return [canonical(value.target), value.op, canonical(value.value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field for field in dataclasses.fields(value) if field.compare]
+        fields = [field for field in dataclasses.fields(value) if field.compare and not _unsaid(value, field)]
         return [type(value).__name__, *(canonical(getattr(value, field.name)) for field in fields)]
     if isinstance(value, Mapping):
         return [[key, canonical(entry)] for key, entry in value.items()]
     if isinstance(value, (tuple, list)):
         return [canonical(entry) for entry in value]
     return repr(value) if isinstance(value, float) else value
+
+
+def _unsaid(node: Any, field: dataclasses.Field[Any]) -> bool:
+    """Whether a key that may be silent says nothing."""
+    return bool(field.metadata.get("silent")) and not getattr(node, field.name)
 
 
 def digest(*parts: Any) -> str:

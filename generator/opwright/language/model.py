@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar
 
+from .dtypes import DTYPES
 from .schema import (
+    ASSIGNMENTS,
     Assignment,
     Flag,
     Formula,
@@ -36,8 +37,6 @@ AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
 VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
 FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
 
-DTYPES = ("f32", "bf16", "f16", "s32")
-ACCUMULATORS = ("f32", "f64")
 SPATIAL_AXES = ("d", "h", "w")
 
 
@@ -52,6 +51,7 @@ class Dim(Node):
     shorthand = "symbol"
     symbol: str = key(SYMBOL, "the letter that stands for it in expressions", default="")
     per_axis: bool | None = key(Flag(), "one value per spatial axis")
+    run: bool | None = key(Flag(), "one value per axis of a run of its own, which has any number of axes", silent=True)
     min: int | None = key(Integer(0), "the least legal extent")
     typical: int | None = key(Integer(1, 2**20), "an everyday extent; decides which loop is worth being innermost")
     summary: str | None = key(Text(), "what it counts")
@@ -86,7 +86,7 @@ class Attribute(Node):
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
     name: str | None = key(IDENTIFIER, "its name in calls")
     symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
-    type: str | None = key(OneOf(("s64", "s64[]", "string", "f32")), "its type")
+    type: str | None = key(OneOf(("s64", "s64[]", "string", "f32", "bool", "f32[]")), "its type")
     required: bool | None = key(Flag(), "whether every call must give it")
     default: str | None = key(Text(), "the value of a call that does not give it; one number fills a list")
     min: int | None = key(Integer(), "the least legal value of each entry")
@@ -97,6 +97,13 @@ class Attribute(Node):
     values: tuple[AllowedValue, ...] | None = key(ListOf(Struct(AllowedValue)), "the words a string may be")
     refuse: tuple[RefusedValue, ...] | None = key(ListOf(Struct(RefusedValue)), "words that are refused with a reason")
     shape_of: str | None = key(IDENTIFIER, "the output whose shape this list states")
+    locates: str | None = key(
+        IDENTIFIER, "the size whose axis, or the run whose axes, it says the place of", silent=True
+    )
+    dtype_of: str | None = key(IDENTIFIER, "the output whose data type this word states", silent=True)
+    per: str | None = key(
+        SYMBOL, "the size that the list has an entry for each of; one entry serves them all", silent=True
+    )
     summary: str | None = key(Text(), "what it means")
     source: str | None = key(SLUG, "the page that says so, an entry of _sources.yaml")
     reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")
@@ -122,6 +129,22 @@ class Tensor(Node):
     name: str = key(IDENTIFIER, "its name in calls", required=True, default="")
     parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, where that must differ")
     optional: bool = key(Flag(), "whether a call may leave it out; it then reads as zero", default=False)
+    absent: str | None = key(Text(), "the number that it reads as where it is left out", silent=True)
+    when: Located | None = key(
+        Formula(), "the calls that have it; where it does not hold, it is not there", silent=True
+    )
+    broadcast: tuple[str, ...] = key(
+        ListOf(AXIS),
+        "the axes that may have extent 1, or of a run be fewer, and then serve all",
+        default=(),
+        silent=True,
+    )
+    broadcast_if: dict[str, str] = key(
+        MapOf(IDENTIFIER, VALUE),
+        "the word of an attribute without which it does not broadcast",
+        default={},
+        silent=True,
+    )
     layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
     view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters by which semantics read it", default=())
@@ -181,8 +204,28 @@ class GroupClass(Node):
 
 
 @dataclass(frozen=True)
+class Step(Node):
+    """An assignment over all values of its letters, ended before the next begins. A bare text stands for its `do`."""
+
+    shorthand = "do"
+    do: Assignment | None = key(Statement(tuple(ASSIGNMENTS)), "the assignment")
+    where: tuple[Located, ...] = key(ListOf(Formula()), "only letters that fulfil all of these take part", default=())
+    by: str | None = key(IDENTIFIER, "the string or truth attribute that chooses")
+    cases: dict[str, Assignment | None] = key(
+        MapOf(VALUE, Statement(tuple(ASSIGNMENTS))), "the assignment for each of its words", default={}
+    )
+    at: Mark = _mark()
+
+    @property
+    def assignments(self) -> tuple[Assignment, ...]:
+        """`do`, or one per case."""
+        found = (self.do,) if self.do is not None else self.cases.values()
+        return tuple(assignment for assignment in found if assignment is not None)
+
+
+@dataclass(frozen=True)
 class Semantics(Node):
-    """What the operation computes: an assignment over all values of the range letters."""
+    """What the operation computes: an assignment over all values of the range letters, or several steps."""
 
     ranges: dict[str, Located] = key(
         MapOf(SYMBOL, Formula()),
@@ -194,7 +237,10 @@ class Semantics(Node):
     where: tuple[Located, ...] = key(
         ListOf(Formula()), "only index tuples that fulfil all of these take part", default=()
     )
-    reduce: Assignment | None = key(Statement(), "out[...] += value, or out[...] max= value", required=True)
+    steps: tuple[Step, ...] = key(
+        ListOf(Struct(Step)), "several assignments, in place of `reduce`", default=(), silent=True
+    )
+    reduce: Assignment | None = key(Statement(("+", "max")), "out[...] += value, or out[...] max= value")
     finish: Located | None = key(
         Formula(), "the stored value, from the accumulated cell; `count` is the number of its terms"
     )
@@ -288,7 +334,7 @@ class Op(Node):
     )
     outputs: tuple[Tensor, ...] = key(ListOf(Struct(Tensor)), "the outputs", required=True, default=())
     dtypes: tuple[dict[str, str], ...] = key(
-        ListOf(MapOf(IDENTIFIER, OneOf((*DTYPES, "f64")))), "the supported rows", required=True, default=()
+        ListOf(MapOf(IDENTIFIER, OneOf(tuple(DTYPES)))), "the supported rows", required=True, default=()
     )
     let: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values", default={})
     padding: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "named values that make the padding", default={})
@@ -302,21 +348,6 @@ class Op(Node):
     relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "ties to other operations", default=())
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = _mark()
-
-    API_NAMES: ClassVar[frozenset[str]] = frozenset(
-        {
-            "explain",
-            "infer_shape",
-            "variants",
-            "operations",
-            "build",
-            "build_kernels",
-            "set_num_threads",
-            "get_num_threads",
-            "set_specialize",
-            "get_specialize",
-        }
-    )
 
     @property
     def function(self) -> str:
@@ -335,6 +366,16 @@ class Op(Node):
     @property
     def output(self) -> Tensor:
         return self.outputs[0]
+
+    @property
+    def stepped(self) -> bool:
+        """Whether its semantics are steps."""
+        return bool(self.semantics.steps)
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The symbols of sizes that are runs of axes of their own."""
+        return frozenset(dim.symbol for dim in self.dims.values() if dim.run)
 
     def tensor(self, name: str) -> Tensor:
         return next(tensor for tensor in (*self.inputs, *self.outputs) if tensor.name == name)

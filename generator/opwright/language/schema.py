@@ -209,7 +209,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`target op= value` over tensor elements; op is sum or max."""
+    """`target op= value` over tensor elements; op is one of ASSIGNMENTS."""
 
     target: expr.Read
     op: str
@@ -219,12 +219,16 @@ class Assignment:
     value_at: Mark = dataclasses.field(default=Mark(), compare=False, repr=False)
 
 
-_ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\bmax)=(?!=)\s*(?P<value>.+)")
+# What stands in front of `=`, and what it is called.
+ASSIGNMENTS = {"": "set", "+": "sum", "*": "product", "max": "max", "min": "min"}
+_ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\*|\bmax|\bmin|)=(?!=)\s*(?P<value>.+)")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """An assignment of the spec language."""
+    """An assignment of the spec language, by one of some operators."""
+
+    operators: tuple[str, ...]
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> Assignment | None:
         text = _scalar(node, file, problems, "an assignment")
@@ -233,8 +237,9 @@ class Statement:
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
         mark = mark_of(node, file).moved(int(quoted))
         found = _ASSIGNMENT.fullmatch(text) if len(text) <= 2 * expr.MAX_LENGTH else None
-        if not found:
-            problems.note(mark, "semantics-form", "expected out[...] += value, or out[...] max= value")
+        if not found or found["op"] not in self.operators:
+            forms = ", or ".join(f"out[...] {operator}= value" for operator in self.operators)
+            problems.note(mark, "semantics-form", f"expected {forms}")
             return None
         try:
             target = expr.parse(found["target"], mark)
@@ -244,9 +249,9 @@ class Statement:
             problems.extend(invalid.problems)
             return None
         if not isinstance(target, expr.Read):
-            problems.note(mark, "semantics-form", "the left side must be an output with its indices")
+            problems.note(mark, "semantics-form", "the left side must be a tensor with its indices")
             return None
-        return Assignment(target, "sum" if found["op"] == "+" else "max", value, text, mark, value_at)
+        return Assignment(target, ASSIGNMENTS[found["op"]], value, text, mark, value_at)
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string", "maxLength": 2 * expr.MAX_LENGTH}
@@ -317,9 +322,12 @@ class Node:
     at: Mark
 
 
-def key(kind: Kind, doc: str, *, required: bool = False, default: Any = None) -> Any:
-    """A field of a Node: its kind, and what it means, for editors and for people."""
-    metadata = {"kind": kind, "doc": doc, "required": required}
+def key(kind: Kind, doc: str, *, required: bool = False, default: Any = None, silent: bool = False) -> Any:
+    """A field of a Node: its kind, and what it means, for editors and for people.
+
+    A `silent` one counts in no hash where it is unsaid, so that a new key changes nothing for old specs.
+    """
+    metadata = {"kind": kind, "doc": doc, "required": required, "silent": silent}
     if isinstance(default, (dict, list)):
         return dataclasses.field(default_factory=type(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

@@ -12,14 +12,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ..derive import meaning
+from ..derive import meaning, step_keys, steps
 from ..derive.normal_form import normal_form
-from ..derive.variants import ISAS, layout_choices, row_name
-from ..emit.kernels import C_TYPES
+from ..derive.signature import FAST_NAMES
+from ..derive.variants import ISAS, layout_choices, row_name, stem
 from ..emit.scopes import RESERVED_NAMES
-from .model import ACCUMULATORS, Attribute, Constraint, Let, Op, Page, Relation, Tensor
+from .dtypes import ACCUMULATORS, OF_KERNELS
+from .model import Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, suggestion
+from .surface import TAKEN_BY_PACKAGE
 from .types import symbol_of
 
 Rule = Callable[[Op], Iterator[Problem]]
@@ -27,19 +29,21 @@ Rule = Callable[[Op], Iterator[Problem]]
 MAX_VARIANTS = 512
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
-    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayLike", "InputInfo", "Integers",
-    "Operation", "SizeField", "VariantInfo", "warnings", "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayInfo", "ArrayLike", "Field",
+    "InputInfo", "Integers", "Operation", "Output", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings",
+    "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Modules and pages of the generated package beside those of its operations, without the underscore in front.
 MODULES = frozenset({
-    "api", "arrays", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack", "engine",
-    "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main", "numbers", "onnx",
-    "operation", "private", "rules", "scratch", "specialize", "team", "threads", "torch", "units", "words",
+    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack",
+    "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main",
+    "numbers", "onnx", "operation", "private", "rules", "scratch", "specialize", "steps", "team", "threads",
+    "torch", "units", "words",
 })  # fmt: skip
 # Names in the entries of fast kernels, which take tensors as parameters.
-ENTRY_NAMES = frozenset({"problem", "scratch", "sizes", "team"})
+ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `count` is a word of finish, `accumulate` one of the rows of data types.
 TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -58,6 +62,16 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "shape_of": ("s64[]",),
     "values": ("string",),
     "refuse": ("string",),
+    "locates": ("s64", "s64[]"),
+    "dtype_of": ("string",),
+    "per": ("s64[]", "f32[]"),
+}
+# What only operations of steps can say, by where it stands.
+OF_STEPS: dict[str, tuple[str, ...]] = {
+    "dims": ("run",),
+    "attributes": ("locates", "dtype_of", "per"),
+    "inputs": ("broadcast", "broadcast_if", "absent", "when"),
+    "outputs": ("broadcast", "broadcast_if", "absent", "when"),
 }
 # What an attribute of one name says alike in every operation, unless it gives a reason.
 SHARED_KEYS = ("symbol", "type", "required", "default", "min", "max", "length", "surplus", "neutral", "values")
@@ -73,7 +87,8 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
     def sources(op: Op) -> Iterator[Problem]:
         return _sources(op, pages)
 
-    for stage in (*STAGES[:1], (*STAGES[1], sources), *STAGES[2:]):
+    stages = STAGES_OF_STEPS if op.stepped else STAGES
+    for stage in (*stages[:1], (*stages[1], sources), *stages[2:]):
         found = [problem for rule in stage for problem in rule(op)]
         problems.extend(found)
         if found:
@@ -120,6 +135,8 @@ def _complete(op: Op) -> Iterator[Problem]:
         yield from _incomplete(discrepancy, DISCREPANCY_KEYS, discrepancy.at, "discrepancy-incomplete", "discrepancy")
     for group in op.classes:
         yield from _incomplete(group, ("name",), group.at, "class-incomplete", "class")
+    if op.semantics.reduce is None and not op.semantics.steps:
+        yield Problem(op.semantics.at, "missing-key", "'reduce' is missing: what it computes, or `steps` of it")
     for symbol, let in op.lets.items():
         if (let.value is None) == (let.by is None) or bool(let.by) != bool(let.cases):
             yield Problem(let.at, "let-form", f"'{symbol}' needs either a value, or `by` with a case per word")
@@ -143,6 +160,20 @@ def _counted(op: Op) -> Iterator[Problem]:
         yield Problem(op.spatial_rank.at, "spatial-rank", f"{message} (did you mean min: 1?)")
 
 
+def _plain(op: Op) -> Iterator[Problem]:
+    """What needs steps; dims, attributes and tensors of one `reduce` do not have it."""
+    items = {"dims": op.dims.values(), "attributes": op.attributes, "inputs": op.inputs, "outputs": op.outputs}
+    for section, keys in OF_STEPS.items():
+        for item in items[section]:
+            for key in keys:
+                if getattr(item, key):
+                    yield Problem(item.at.key(key), "steps-only", f"'{key}' goes with `steps`; say `reduce` as a step")
+    for attribute in op.attributes:
+        if attribute.type in ("bool", "f32[]"):
+            message = f"an attribute of type {attribute.type} goes with `steps`; say `reduce` as a step"
+            yield Problem(attribute.at.key("type"), "steps-only", message)
+
+
 # Names.
 
 
@@ -160,6 +191,11 @@ def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
             yield "value", symbol, place(symbol, let.at)
     for letter in op.semantics.ranges:
         yield "range letter", letter, place(letter, op.semantics.at)
+    outputs = {tensor.name for tensor in op.outputs}
+    targets = {a.target.tensor: a.at for step in op.semantics.steps for a in reversed(step.assignments)}
+    for name, at in targets.items():
+        if name not in outputs and name not in {tensor.name for tensor in op.inputs}:
+            yield "name of a step", name, at
     for tensor in (*op.inputs, *op.outputs):
         if not (tensor.shape_of and tensor.parameter and tensor.name in attributes):
             yield "tensor", tensor.name, place(tensor.name, tensor.at)
@@ -174,7 +210,8 @@ def _names(op: Op) -> Iterator[Problem]:
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
         own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
-        if name in TAKEN | derived | own or name.startswith("opwright"):
+        own = own | (TAKEN | derived if what != "name of a step" else frozenset())  # steps give names in C only
+        if name in own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
             )
@@ -195,7 +232,7 @@ def _names(op: Op) -> Iterator[Problem]:
 
 
 def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN | MODULES or op.function.startswith(
+    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | MODULES or op.function.startswith(
         "opwright"
     ):
         message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
@@ -233,19 +270,22 @@ def _attributes(op: Op) -> Iterator[Problem]:
 def _default(attribute: Attribute) -> Iterator[Problem]:
     at, default = place(attribute.default, attribute.at), attribute.default
     stated = bool(attribute.shape_of)
-    if bool(attribute.required) == (default is not None) and (default is not None or not stated):
+    free = stated or attribute.dtype_of is not None  # `out` may say it
+    if bool(attribute.required) == (default is not None) and (default is not None or not free):
         yield Problem(at, "attribute-default", f"'{attribute.name}' must be required or have a default, and not both")
     if default is None:
         return
     if stated:
         yield Problem(at, "attribute-default", f"'{attribute.name}' states a shape, which has no default")
-    pattern = {"f32": REAL, "string": re.compile(".+")}.get(attribute.type or "", INTEGER)
+    real, truth = REAL, re.compile("true|false")
+    patterns = {"f32": real, "f32[]": real, "string": re.compile(".+"), "bool": truth}
+    pattern = patterns.get(attribute.type or "", INTEGER)
     if not pattern.fullmatch(default):
         yield Problem(at, "attribute-default", f"the default {default[:40]!r} is no value of type {attribute.type}")
     elif attribute.type == "string":
         words = [allowed.value for allowed in attribute.values or ()]
         yield from _unknown(default, words, at, "attribute-default", f"word of '{attribute.name}'")
-    elif not _within(attribute, float(default) if attribute.type == "f32" else int(default)):
+    elif attribute.type != "bool" and not _within(attribute, float(default)):
         yield Problem(at, "attribute-default", f"the default {default} is not within min and max")
 
 
@@ -256,7 +296,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    if attribute.type != "s64[]":
+    if attribute.type != "s64[]" or attribute.locates or attribute.per:
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):
@@ -382,7 +422,7 @@ def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:
 
 
 def _dtypes(op: Op) -> Iterator[Problem]:
-    legal = {tensor.name: tuple(C_TYPES) for tensor in op.tensors}
+    legal = {tensor.name: OF_KERNELS for tensor in op.tensors}
     legal |= {tensor.name: ("s32",) for tensor in op.inputs if tensor.shape_of}
     legal["accumulate"] = ACCUMULATORS
     rows: list[tuple[str, Mark]] = []
@@ -486,13 +526,23 @@ def _variant_count(op: Op) -> Iterator[Problem]:
 
 
 STAGES: tuple[tuple[Rule, ...], ...] = (
-    (_complete, _counted),
+    (_complete, _counted, _plain),
     (_names, _attributes, _tensors, _dtypes, _constraints, _classes),
     (_variant_count, _relations, meaning.symbols),
     (meaning.expressions,),
     (meaning.semantics, normal_form),
     (meaning.steps,),
     (meaning.kernels,),
+)
+
+STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
+    (_complete, step_keys.counted),
+    (_names, _attributes, step_keys.tensors, _constraints),
+    (_relations, meaning.symbols),
+    (meaning.expressions,),
+    (steps.semantics,),
+    (step_keys.dtypes, meaning.steps),
+    (steps.calls,),
 )
 
 
@@ -504,21 +554,20 @@ def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
     files = [(f"{op.function}_{row_name(op, row)}.c", place(op.op, op.at)) for op in ops for row in op.dtypes]
     yield from _repeated(dict.fromkeys(files), "kernel-name", "file")
     names = (
-        (
-            "_".join((op.function, row_name(op, row), *(word.lower() for word in layouts.values()), group)),
-            place(op.op, op.at),
-        )
+        (stem(op, row_name(op, row), tuple(layouts.values()), group), place(op.op, op.at))
         for op in {op.function: op for op in ops}.values()
         for row in op.dtypes
         for layouts in layout_choices(op)
-        for group in [str(group.name) for group in op.classes] or [""]
+        for group in op.classes or (None,)
     )
     yield from _repeated(names, "kernel-name", "name of a kernel")
 
 
 def _same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
     first: dict[str, Attribute] = {}
-    for attribute in (attribute for op in ops for attribute in op.attributes if not attribute.reason):
+    # Pages of operations of steps differ in what they call by one name; what comes from _common.yaml is one thing.
+    said = (attribute for op in ops for attribute in op.attributes if attribute.use or not op.stepped)
+    for attribute in (attribute for attribute in said if not attribute.reason):
         other = first.setdefault(attribute.name or "", attribute)
         for key in SHARED_KEYS:
             if getattr(attribute, key) != getattr(other, key):

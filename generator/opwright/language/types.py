@@ -24,13 +24,8 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
 @kept
 def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
-    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis)) for dim in op.dims.values()}
-    for attribute in op.attributes:
-        kind = {"s64": expr.Kind("int"), "s64[]": expr.Kind("int", True), "f32": expr.Kind("real")}.get(
-            attribute.type or ""
-        )
-        if kind and not attribute.shape_of:
-            kinds[symbol_of(attribute)] = kind
+    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}
+    kinds |= {symbol_of(a): _KINDS[a.type or ""] for a in op.attributes if has_symbol(a)}
     pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
     while pending:
         ready = [s for s, let in pending.items() if all(expr.names(e.tree) <= kinds.keys() for e in formulas(let))]
@@ -41,6 +36,24 @@ def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
             found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
             kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
     return MappingProxyType(kinds)
+
+
+_KINDS = {
+    "s64": expr.Kind("int"),
+    "s64[]": expr.Kind("int", True),
+    "f32": expr.Kind("real"),
+    "bool": expr.Kind("bool"),
+}
+
+
+def has_symbol(attribute: Attribute) -> bool:
+    """Whether expressions can name the value of an attribute."""
+    return attribute.type in _KINDS and not (attribute.shape_of or attribute.per or is_places(attribute))
+
+
+def is_places(attribute: Attribute) -> bool:
+    """Whether it is a list that says at which axes a run stands."""
+    return attribute.locates is not None and attribute.type == "s64[]"
 
 
 def symbol_of(attribute: Attribute) -> str:

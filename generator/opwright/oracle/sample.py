@@ -19,7 +19,7 @@ from ..language.types import symbol_kinds, symbol_of
 from .validate import NUMPY, Array, Fact, Facts, Judgement, each, judge, shape_of
 
 SEED = 20240229
-COLUMNS = 10  # legal settings of one spatial axis that calls are combined from
+COLUMNS = 20  # legal settings of one spatial axis that calls are combined from
 CALLS = 18  # calls of an operation, a third for each number of axes
 TRIES = 600  # draws before a spec is given up
 MOST = 3000  # the product of all sizes of a call, and the cells of its output: what keeps a call below a millisecond

@@ -32,6 +32,9 @@ NUMPY: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "s32": np.dtype(np.int32),
+    "s8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "boolean": np.dtype(np.bool_),
 }
 _ABSENT = object()
 
@@ -52,10 +55,10 @@ class Judgement:
 
 def judge(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Judgement:
     """All that is wrong with a call, and all that it tells."""
-    return _Judge(op, inputs, attributes).judgement()
+    return Judge(op, inputs, attributes).judgement()
 
 
-class _UndecidedError(Exception):
+class UndecidedError(Exception):
     """A tensor has an axis whose size cannot be told yet."""
 
 
@@ -84,10 +87,13 @@ def _real(value: object) -> float | None:
             return math.inf if value > 0 else -math.inf
 
 
-def _entries(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
+def entries_of(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
     """The value of a number attribute as a tuple; None where it is of another kind."""
     if attribute.type == "s64[]":
         return _wholes(value)
+    if attribute.type == "f32[]":
+        numbers = [_real(entry) for entry in value] if isinstance(value, (list, tuple, np.ndarray)) else [None]
+        return None if None in numbers else tuple(numbers)
     single = _real(value) if attribute.type == "f32" else _whole(value)
     return None if single is None else (single,)
 
@@ -111,14 +117,18 @@ def _solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
 
 def _default(attribute: Attribute, rank: int | None) -> object:
     text = attribute.default or ""
-    if attribute.type == "string":
+    if attribute.type in ("string", "bool"):
         return text
+    if attribute.type == "f32[]":
+        return (float(text),)
+    if attribute.type == "s64[]" and attribute.length is None:
+        return (int(text),)
     if attribute.type == "s64[]":
         return (int(text),) * (rank or 0)
     return float(text) if attribute.type == "f32" else int(text)
 
 
-class _Judge:
+class Judge:
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
         self.op = op
         self.attributes = attributes
@@ -184,7 +194,7 @@ class _Judge:
             self.note("unknown-input")
         for tensor, array in zip(self.op.inputs, [*inputs, *[None] * len(self.op.inputs)], strict=False):
             if array is None:
-                if not tensor.optional:
+                if not tensor.optional and tensor.when is None:
                     self.note(f"{tensor.name}-missing")
             elif isinstance(array, np.ndarray):
                 yield tensor.name, array
@@ -224,7 +234,7 @@ class _Judge:
         value = self.chosen(attribute)
         if value is _ABSENT:
             return
-        entries = _entries(attribute, value)
+        entries = entries_of(attribute, value)
         if entries is None:
             self.note(f"{attribute.name}-kind")
             return
@@ -326,7 +336,7 @@ class _Judge:
             solved = ((axis, found) for axis, tree in pending.items() if (found := _solve(tree, learned)))
             axis, (symbol, tree) = next(solved, ("", ("", Number(0))))
             if not axis:
-                raise _UndecidedError
+                raise UndecidedError
             del pending[axis]
             try:
                 value = expr.evaluate(tree, {**learned, "": extents[axis]})
@@ -342,7 +352,7 @@ class _Judge:
         tensor = self.op.tensor(name)
         for way, dims in tensor.ways.items():
             if self.axes(tensor, dims) is None:
-                raise _UndecidedError
+                raise UndecidedError
             learned = self.unify(dims, self.extents(tensor, dims), facts)
             if learned is not None:
                 return way, learned
@@ -351,7 +361,7 @@ class _Judge:
     def contradicts(self, name: str, facts: Facts) -> bool:
         try:
             return self.fit(name, facts) is None
-        except _UndecidedError:
+        except UndecidedError:
             return False
 
     def formula(self, let: Let) -> tuple[Located, ...]:
@@ -390,7 +400,7 @@ class _Judge:
             for name in order:
                 try:
                     found = None if name in ways else self.fit(name, facts)
-                except _UndecidedError:
+                except UndecidedError:
                     continue
                 if found:
                     ways[name] = found[0]

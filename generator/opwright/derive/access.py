@@ -1,0 +1,142 @@
+"""Where an element of a tensor stands in memory: its axes in a layout, the index on each, the distances between them.
+
+In: an operation, an element as its semantics read it, the layout words of a variant. Out: an `Access`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..language import expr
+from ..language.expr import Read
+from ..language.model import Op, Tensor
+from .expansion import Expansion
+from .poly import ONE, ZERO, Affine, Poly
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of one access: the extent of the tensor there, the index, and the distance between neighbours."""
+
+    name: str
+    extent: Poly
+    index: Affine
+    stride: Poly
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a tensor as the nest reads it; `ways` has one entry per arrangement that differs in memory."""
+
+    tensor: str
+    ways: tuple[tuple[Axis, ...], ...]
+
+    def coefficient(self, letter: str) -> tuple[Poly, ...]:
+        """How far the address moves with a letter, per way."""
+        return tuple(
+            sum((axis.index.coefficient(letter) * axis.stride for axis in axes), start=ZERO) for axes in self.ways
+        )
+
+    def substitute(self, letters: Mapping[str, Affine]) -> Access:
+        ways = tuple(
+            tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
+            for axes in self.ways
+        )
+        return Access(self.tensor, ways)
+
+
+def _product(factors: Sequence[Poly]) -> Poly:
+    total = ONE
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+def _axes(
+    tensor: Tensor,
+    dims: Mapping[str, expr.Expr],
+    index: Mapping[str, expr.Expr],
+    order: Sequence[str],
+    expansion: Expansion,
+    letters: Sequence[str],
+    vectors: set[str],
+) -> tuple[Axis, ...]:
+    axes = []
+    for name in order:
+        vector = bool(expr.names(dims[name]) & expansion.vectors)
+        for copy, suffix in expansion.copies(name, vector):
+            axes.append(
+                Axis(
+                    copy,
+                    expansion.poly(dims[name], suffix),
+                    expansion.affine(index[name], suffix, letters, vectors),
+                    ONE,
+                )
+            )
+    strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
+    return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
+
+
+def access(
+    op: Op, read: Read, layouts: Mapping[str, str], expansion: Expansion, letters: Sequence[str], vectors: set[str]
+) -> Access:
+    """Where an element stands in memory, in the layout that the variant has chosen."""
+    tensor = op.tensor(read.tensor)
+    if not tensor.arrangements:
+        index = dict(zip(tensor.dims, read.indices))
+        dims = {axis: extent.tree for axis, extent in tensor.dims.items()}
+        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
+        return Access(read.tensor, (_axes(tensor, dims, index, order, expansion, letters, vectors),))
+    ways = []
+    for arrangement in tensor.arrangements.values():
+        dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
+        index = {
+            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
+        }
+        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
+        ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
+    return Access(read.tensor, tuple(ways))
+
+
+def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
+    """A tree with names replaced by trees."""
+    if isinstance(tree, expr.Name):
+        return names.get(tree.id, tree)
+    if isinstance(tree, expr.Unary):
+        return dataclasses.replace(tree, operand=substitute(tree.operand, names))
+    if isinstance(tree, expr.Binary):
+        return dataclasses.replace(tree, left=substitute(tree.left, names), right=substitute(tree.right, names))
+    if isinstance(tree, expr.Call):
+        return dataclasses.replace(tree, arguments=tuple(substitute(a, names) for a in tree.arguments))
+    if isinstance(tree, expr.Read):
+        return dataclasses.replace(tree, indices=tuple(substitute(i, names) for i in tree.indices))
+    return tree
+
+
+def merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
+    """The access without letters of one value, and with the ways that differ in memory only."""
+    accessed = accessed.substitute(ones)
+    letters = {letter for axes in accessed.ways for axis in axes for letter in axis.index.letters}
+    distances = {letter: accessed.coefficient(letter) for letter in letters}
+    if all(len(set(per_way)) == 1 for per_way in distances.values()):
+        return Access(accessed.tensor, accessed.ways[:1])
+    return accessed
+
+
+def mixed_radix(index: Affine, extent: Poly, extents: Mapping[str, Poly]) -> tuple[str, ...] | None:
+    """The letters, outermost first, by which `index` walks exactly [0, extent); None where it does not."""
+    if index.offset != ZERO:
+        return None
+    rest = dict(index.coefficients)
+    order: list[str] = []
+    reach = ONE
+    while rest:
+        letter = next((name for name, coefficient in rest.items() if coefficient == reach), None)
+        if letter is None or letter not in extents:
+            return None
+        order.insert(0, letter)
+        reach = reach * extents[letter]
+        del rest[letter]
+    return tuple(order) if reach == extent else None

@@ -1,0 +1,163 @@
+"""The steps of an operation as a program: letters, the arrays that its steps read and write, and the steps in order.
+
+In: an operation whose semantics are steps. Out: a `Program`, which says what a step needs and how it follows on others;
+nothing here knows loops, C or a call. A letter is one number (`one`), a number per spatial axis (`spatial`), or stands
+for a run of axes (`run`), and so does an axis, which may also be of extent 1 for each axis of a run (`ones`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..language import expr
+from ..language.expr import Call, Expr, Name, Read
+from ..language.model import Attribute, Op, Step, Tensor
+from ..language.schema import Assignment, Located
+from ..language.source import Mark
+from ..language.types import symbol_kinds
+from ..memo import kept
+
+# The cell that no term has reached yet, by operator.
+INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of an array, or all of a run: its name, its extent, and which kind of it."""
+
+    name: str
+    extent: Expr
+    kind: str
+
+
+@dataclass(frozen=True)
+class Array:
+    """What steps read or write. `role`: input, list (an attribute), output, or between (what steps name themselves)."""
+
+    name: str
+    role: str
+    axes: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A step's assignment for one word of its attribute; the word is '' where none chooses."""
+
+    word: str
+    assignment: Assignment
+
+    @property
+    def value(self) -> Expr:
+        return self.assignment.value
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return tuple(dict.fromkeys(expr.reads(self.assignment.value)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One step: its formulas, which share target and operator, and its letters in the order of `ranges`."""
+
+    number: int
+    formulas: tuple[Formula, ...]
+    by: str | None
+    where: tuple[Located, ...]
+    letters: tuple[str, ...]
+    at: Mark
+
+    @property
+    def target(self) -> Read:
+        return self.formulas[0].assignment.target
+
+    @property
+    def operator(self) -> str:
+        return self.formulas[0].assignment.op
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return tuple(dict.fromkeys(read for formula in self.formulas for read in formula.reads))
+
+    @property
+    def source(self) -> str:
+        """The field of the spec that it stands in."""
+        return f"semantics.steps.{self.number}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """All steps, with the extents of letters, and every array by its name."""
+
+    letters: Mapping[str, Axis]
+    arrays: Mapping[str, Array]
+    parts: tuple[Part, ...]
+
+    def between(self) -> tuple[Array, ...]:
+        """The arrays that steps name themselves, in the order of their first step."""
+        return tuple(array for array in self.arrays.values() if array.role == "between")
+
+    def walks(self, name: str, axis: int, index: Expr) -> str | None:
+        """The letter that walks the whole of an axis by itself; None where the index may leave it or repeat."""
+        if not isinstance(index, Name) or index.id not in self.letters:
+            return None
+        letter, along = self.letters[index.id], self.arrays[name].axes[axis]
+        return index.id if (letter.extent, letter.kind) == (along.extent, along.kind) else None
+
+
+def kind_of_extent(op: Op, extent: Expr) -> str:
+    """`run`, `ones` (an extent of 1 for each axis of a run), `spatial` or `one`."""
+    names = expr.loose_names(extent)
+    if names & op.runs:
+        return "ones" if isinstance(extent, Call) else "run"
+    kinds = symbol_kinds(op)
+    return "spatial" if any(name in kinds and kinds[name].vector for name in names) else "one"
+
+
+def readable_lists(op: Op) -> tuple[Attribute, ...]:
+    """The attributes that steps read by an index: lists with an entry per cell of a size."""
+    return tuple(attribute for attribute in op.attributes if attribute.per)
+
+
+def assignments(step: Step) -> Iterator[tuple[str, Assignment]]:
+    """The assignments of a step with the words that choose them."""
+    if step.do is not None:
+        yield "", step.do
+    for word, assignment in step.cases.items():
+        if assignment is not None:
+            yield word, assignment
+
+
+@kept
+def program(op: Op) -> Program:
+    """The program of an operation of steps that `steps.py` has found no fault with, or is looking for faults in."""
+    letters = {
+        letter: Axis(letter, extent.tree, kind_of_extent(op, extent.tree))
+        for letter, extent in op.semantics.ranges.items()
+    }
+    arrays = {tensor.name: _array(op, tensor) for tensor in op.tensors}
+    for attribute in readable_lists(op):
+        extent = Name(attribute.per or "")
+        arrays[attribute.name or ""] = Array(attribute.name or "", "list", (Axis("E", extent, "one"),))
+    parts = []
+    for number, step in enumerate(op.semantics.steps):
+        formulas = tuple(Formula(word, assignment) for word, assignment in assignments(step))
+        used = frozenset[str]().union(*(_names(formula.assignment) for formula in formulas))
+        used = used.union(*(expr.names(guard.tree) for guard in step.where))
+        own = tuple(letter for letter in letters if letter in used)
+        parts.append(Part(number, formulas, step.by, step.where, own, step.at))
+        target = formulas[0].assignment.target
+        if target.tensor not in arrays:
+            axes = tuple(letters[i.id] for i in target.indices if isinstance(i, Name) and i.id in letters)
+            arrays[target.tensor] = Array(target.tensor, "between", axes)
+    return Program(letters, arrays, tuple(parts))
+
+
+def _names(assignment: Assignment) -> frozenset[str]:
+    return expr.names(assignment.target) | expr.names(assignment.value)
+
+
+def _array(op: Op, tensor: Tensor) -> Array:
+    role = "output" if tensor in op.outputs else "input"
+    axes = ((axis, extent.tree) for axis, extent in tensor.dims.items())
+    return Array(tensor.name, role, tuple(Axis(axis, tree, kind_of_extent(op, tree)) for axis, tree in axes))

@@ -1,0 +1,175 @@
+"""Kernels as callers see them: their names, what they take, and where they lie.
+
+In: an operation, or a variant of it. Out: a `Signature`. Header, entries, the package's declarations for cffi, its list
+of kernels, the manifest and the names that a spec may not take are all printed from here.
+
+The name itself is that of the variant (variants.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from ..language.dtypes import DTYPES
+from ..language.model import GroupClass, Op
+from ..memo import kept
+from .normal_form import channels_per_group
+from .poly import ONE
+from .variants import Variant, expand, layout_choices, row_name, stem
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a C function; `mark` is what stands between its type and its name."""
+
+    name: str
+    c_type: str
+    mark: str = ""
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A type of C functions: what one returns and takes, tensors first."""
+
+    type_name: str
+    tensors: tuple[Parameter, ...]
+    rest: tuple[Parameter, ...]
+    result: str = "void"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One kernel: its name, its function type, and the file of the package that defines it."""
+
+    name: str
+    prototype: Prototype
+    path: str
+
+
+@dataclass(frozen=True)
+class Stem:
+    """What kernels of all ISAs share: a name, and what they are specialised for.
+
+    `part` names the library of the fast ones; it is empty for the one that most of them share.
+    """
+
+    name: str
+    dtype: str
+    words: tuple[str, ...]
+    group: str
+    part: str
+
+
+# What a portable kernel takes beside tensors and sizes, what a fast one does, and its two companions.
+PART = (Parameter("part", "int64_t"), Parameter("parts", "int64_t"))
+TEAM = (Parameter("team", "opwright_team", "*", constant=True), Parameter("scratch", "void", "*"))
+WORKERS = (Parameter("workers", "int64_t"),)
+VALUES = (Parameter("values", "int64_t", "*"),)
+SIZES = "sizes"
+# The names that stand beside tensors in a portable kernel's parameters, and in a fast one's.
+PORTABLE_NAMES = frozenset({SIZES, *(parameter.name for parameter in PART)})
+FAST_NAMES = frozenset({SIZES, *(parameter.name for parameter in TEAM)})
+
+
+def sizes_type(op: Op) -> str:
+    return f"opwright_{op.function}_sizes"
+
+
+def _sizes(op: Op) -> Parameter:
+    return Parameter(SIZES, sizes_type(op), "*", constant=True)
+
+
+def _tensors(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
+    """Data inputs, then the output."""
+    return tuple(
+        Parameter(t.name, DTYPES[row[t.name]].c_type, "*restrict ", constant=t.name != op.output.name)
+        for t in op.tensors
+    )
+
+
+def prototype(op: Op, row: dict[str, str], fast: bool) -> Prototype:
+    """What the portable or the fast kernels of a dtype row take."""
+    name = f"opwright_{op.function}_{row_name(op, row)}{'' if fast else '_part'}"
+    return Prototype(name, _tensors(op, row), (_sizes(op), *(TEAM if fast else PART)))
+
+
+@dataclass(frozen=True)
+class RowTypes:
+    """The function types of a dtype row: of its portable kernels, and of its fast ones where it has some."""
+
+    dtype: str
+    portable: Prototype
+    fast: Prototype | None
+
+
+def row_types(op: Op, row: dict[str, str], fast: bool) -> RowTypes:
+    made = prototype(op, row, fast=True) if fast else None
+    return RowTypes(row_name(op, row), prototype(op, row, fast=False), made)
+
+
+def scratch(op: Op) -> Prototype:
+    """What `<kernel>_scratch` of a fast kernel takes: it tells the bytes of memory for a number of workers."""
+    return Prototype(f"opwright_{op.function}_scratch", (), (_sizes(op), *WORKERS), "int64_t")
+
+
+def fixed(op: Op) -> Prototype:
+    """What `<kernel>_fixed` takes: it tells which values are worth compiling in."""
+    return Prototype(f"opwright_{op.function}_fixed", (), (_sizes(op), *VALUES), "int64_t")
+
+
+def group_name(group: GroupClass | None) -> str:
+    return (group.name or "") if group is not None else ""
+
+
+def _stem(op: Op, dtype: str, words: tuple[str, ...], group: GroupClass | None) -> Stem:
+    return Stem(stem(op, dtype, words, group), dtype, words, group_name(group), library_part(op, group))
+
+
+@kept
+def stems(op: Op) -> tuple[Stem, ...]:
+    """Those of all kernels, in the order of dtype row, layout and class."""
+    choices = itertools.product(op.dtypes, layout_choices(op), op.classes or (None,))
+    return tuple(_stem(op, row_name(op, row), tuple(words.values()), group) for row, words, group in choices)
+
+
+def signature(variant: Variant) -> Signature:
+    """The signature of a kernel."""
+    op, fast = variant.op, variant.isa.fast
+    path = entries_path(op, variant.dtype, variant.group_class) if fast else reference_path(op, variant.dtype)
+    return Signature(variant.name, prototype(op, variant.row, fast), path)
+
+
+@kept
+def signatures(op: Op) -> tuple[Signature, ...]:
+    """Those of all kernels of an operation."""
+    return tuple(signature(variant) for variant in expand(op))
+
+
+# Where kernels lie.
+
+
+@kept
+def _is_channelwise(op: Op, group: str) -> bool:
+    form = op.normal_form
+    if form is None:
+        return False
+    sides = (list(op.tensor(name).dims.values())[1].tree for name in (form.big, form.small))
+    return all(channels_per_group(op, channels, form, group) == ONE for channels in sides)
+
+
+def library_part(op: Op, group: GroupClass | None) -> str:
+    """The class in the name of its own library: where each group has one channel of either side, so has the engine."""
+    name = group_name(group)
+    return name if name and _is_channelwise(op, name) else ""
+
+
+def entries_path(op: Op, dtype: str, group: GroupClass | None) -> str:
+    """The file of the entries of a dtype row's fast kernels."""
+    return f"c/entries/{'_'.join(filter(None, (op.function, dtype, library_part(op, group))))}.c"
+
+
+def reference_path(op: Op, dtype: str) -> str:
+    """The file of a dtype row's portable kernels."""
+    return f"c/{op.function}_{dtype}.c"

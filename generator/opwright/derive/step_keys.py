@@ -1,0 +1,205 @@
+"""Rules of operations of steps: what each key may say, of the operation, its tensors, attributes and data types.
+
+In: an operation whose entries are complete. Out: problems. What steps cannot say yet is refused here, with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..language import expr
+from ..language.dtypes import OF_STEPS
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from ..language.model import Op, Tensor
+from ..language.schema import place
+from ..language.source import Mark, Problem, suggestion
+from .program import readable_lists
+
+# Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
+INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"}
+
+
+def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
+    """A word that is none of those that are known."""
+    choices = sorted(set(known))
+    if word not in choices:
+        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")
+
+
+def words_of_attributes(op: Op) -> dict[str, list[str]]:
+    """The words of string attributes, and those of truth attributes."""
+    found = {a.name or "": [v.value for v in a.values or ()] for a in op.attributes if a.type == "string"}
+    return found | {a.name or "": ["false", "true"] for a in op.attributes if a.type == "bool"}
+
+
+def counted(op: Op) -> Iterator[Problem]:
+    """What operations of steps must have, and what goes with `reduce` only."""
+    if not op.outputs:
+        yield Problem(op.at.key("outputs"), "one-output", "an operation has at least one output")
+    if not op.inputs:
+        yield Problem(op.at.key("inputs"), "one-input", "an operation reads at least one input")
+    if not op.dtypes:
+        yield Problem(op.at.key("dtypes"), "dtypes-none", "at least one row of data types is needed")
+    said = op.semantics
+    for key in ("reduce", "finish", "where", "init"):
+        if key in dict(said.at.keys):
+            message = f"'{key}' is a key of semantics with one `reduce`; a step says it itself"
+            yield Problem(said.at.key(key), "steps-key", message)
+    for key in ("normal_form", "classes"):
+        if getattr(op, key):
+            yield Problem(op.at.key(key), "steps-key", f"'{key}' is made from `reduce`; steps do not have it yet")
+    for tensor in (*op.inputs, *op.outputs):
+        for key in ("arrangements", "view", "shape_of", "parameter"):
+            if getattr(tensor, key):
+                yield Problem(tensor.at.key(key), "steps-key", f"'{key}' goes with `reduce`; steps do not have it yet")
+    for attribute in op.attributes:
+        if attribute.shape_of:
+            yield Problem(attribute.at, "steps-key", "'shape_of' goes with `reduce`; steps do not have it yet")
+    if op.spatial_rank.min > op.spatial_rank.max:
+        message = "the least number of spatial axes is greater than the greatest"
+        yield Problem(op.spatial_rank.at, "spatial-rank", message)
+
+
+def tensors(op: Op) -> Iterator[Problem]:
+    """Inputs and outputs: axes, layouts, which axes broadcast, which calls have them."""
+    optional = False
+    for tensor in op.inputs:
+        absent = tensor.optional or tensor.when is not None
+        if optional and not absent:
+            yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' stands after an optional one")
+        optional = optional or absent
+        if tensor.absent is not None and not _is_number(tensor.absent):
+            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", "`absent` is a number, such as 0 or 1")
+        if tensor.absent is not None and not tensor.optional:
+            yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never left out; make it `optional` too")
+    for tensor in op.outputs:
+        if tensor.optional or tensor.absent or tensor.broadcast:
+            message = "an output is not optional and does not broadcast; `when` says which calls have it"
+            yield Problem(tensor.at, "output-key", message)
+    for tensor in op.tensors:
+        yield from _axes(op, tensor)
+    yield from _attributes(op)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return abs(float(text)) < 1e30
+    except ValueError:
+        return False
+
+
+def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
+    if not tensor.dims:
+        yield Problem(tensor.at, "tensor-axes", f"'{tensor.name}' needs dims: at least one axis or run of axes")
+    for axis in tensor.broadcast:
+        yield from unknown(axis, tensor.dims, place(axis, tensor.at), "tensor-broadcast", f"axis of '{tensor.name}'")
+    words = words_of_attributes(op)
+    for name, word in tensor.broadcast_if.items():
+        yield from unknown(name, words, place(name, tensor.at), "tensor-broadcast", "string attribute")
+        yield from unknown(word, words.get(name, ()), place(word, tensor.at), "tensor-broadcast", f"word of '{name}'")
+    if len(tensor.broadcast_if) > 1 or (tensor.broadcast_if and not tensor.broadcast):
+        yield Problem(tensor.at, "tensor-broadcast", "`broadcast_if` names one attribute, for the axes of `broadcast`")
+    if tensor.layout is None:
+        return
+    at = place(tensor.layout, tensor.at)
+    if tensor.layout not in words:
+        yield from unknown(tensor.layout, words, at, "layout-attribute", "string or truth attribute")
+        return
+    rows = op.layouts.get(tensor.layout, {})
+    for word in words[tensor.layout]:
+        left = {axis for axis, extent in tensor.dims.items() if _is_ones(extent.tree)} - set(rows.get(word, ()))
+        if word not in rows:
+            message = f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}"
+            yield Problem(at, "layout-row", message)
+        elif sorted((*rows[word], *left)) != sorted(tensor.dims):
+            found, wanted = ", ".join(rows[word]), ", ".join(tensor.dims)
+            message = f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}"
+            yield Problem(at, "layout-axes", f"{message}; only axes of extent 1 or ones(...) may be left out")
+
+
+def _is_ones(tree: Expr) -> bool:
+    return tree == Number(1) or (isinstance(tree, Call) and tree.function == "ones")
+
+
+def _attributes(op: Op) -> Iterator[Problem]:
+    dims = op.dims
+    scalars = {dim.symbol for dim in dims.values() if not dim.per_axis and not dim.run}
+    for attribute in op.attributes:
+        name = attribute.name or ""
+        if attribute.locates is not None:
+            yield from unknown(attribute.locates, dims, place(attribute.locates, attribute.at), "locates", "size")
+            dim = dims.get(attribute.locates)
+            if attribute.type not in ("s64", "s64[]") or (dim and dim.per_axis):
+                message = f"'{name}' locates an axis as an s64, or the axes of a run as an s64[]"
+                yield Problem(attribute.at, "locates", message)
+            elif dim and attribute.type == "s64[]" and not dim.run:
+                yield Problem(attribute.at, "locates", f"'{attribute.locates}' has one axis; make '{name}' an s64")
+        if attribute.dtype_of is not None:
+            outputs = [tensor.name for tensor in op.outputs]
+            at = place(attribute.dtype_of, attribute.at)
+            yield from unknown(attribute.dtype_of, outputs, at, "dtype-of", "output")
+            wanted = {row.get(attribute.dtype_of, "") for row in op.dtypes}
+            if {value.value for value in attribute.values or ()} != wanted:
+                message = f"the values of '{name}' are the data types of its output: {', '.join(sorted(wanted))}"
+                yield Problem(attribute.at, "dtype-of", message)
+        if attribute.per is not None:
+            yield from unknown(attribute.per, scalars, place(attribute.per, attribute.at), "attribute-per", "size")
+        if attribute.type == "f32[]" and attribute.per is None:
+            yield Problem(attribute.at, "attribute-per", f"'{name}' needs `per`: the size that it has an entry for")
+
+
+def dtypes(op: Op) -> Iterator[Problem]:
+    """Rows of data types name every tensor, and make values that their accumulator can hold."""
+    names = {*(tensor.name for tensor in op.tensors), "accumulate"}
+    seen: dict[tuple[str, ...], Mark] = {}
+    for row in op.dtypes:
+        at = place(next(iter(row), None), op.at.key("dtypes"))
+        for name, dtype in row.items():
+            yield from unknown(name, names, place(name, at), "dtype-key", "tensor")
+            legal = ("f32", "f64", "s64") if name == "accumulate" else OF_STEPS
+            if name in names and dtype not in legal:
+                message = f"'{name}' may be {' or '.join(legal)}, not {dtype}"
+                yield Problem(place(dtype, at), "dtype-value", message)
+        if missing := names - row.keys():
+            yield Problem(at, "dtype-missing", f"this row does not say {', '.join(sorted(missing))}")
+            continue
+        cells = tuple(row[name] for name in sorted(names - {"accumulate"}))
+        if cells in seen:
+            yield Problem(at, "dtype-row", f"this row of data types stands here a second time, after {seen[cells]}")
+        seen[cells] = at
+        if row["accumulate"] == "s64":
+            yield from _whole(op, at)
+    inputs: dict[tuple[str, ...], Mark] = {}
+    told = {attribute.dtype_of for attribute in op.attributes}
+    for row in op.dtypes:
+        at = place(next(iter(row), None), op.at.key("dtypes"))
+        chosen = [t.name for t in op.tensors if t not in op.outputs or t.name in told]
+        key = tuple(row.get(name, "") for name in chosen)
+        if key in inputs:
+            message = f"a call cannot tell this row from that of {inputs[key]}"
+            yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
+        inputs.setdefault(key, at)
+
+
+def _whole(op: Op, row: Mark) -> Iterator[Problem]:
+    """Steps that make real numbers, which a row that accumulates in s64 cannot hold."""
+    real = {attribute.symbol or attribute.name for attribute in op.attributes if attribute.type == "f32"}
+    real_lists = {attribute.name for attribute in readable_lists(op) if attribute.type == "f32[]"}
+    for step in op.semantics.steps:
+        for assignment in step.assignments:
+            for node in _outside_indices(assignment.value):
+                wrong = isinstance(node, Call) and node.function in INEXACT
+                wrong = wrong or (isinstance(node, Binary) and node.op == "/")
+                wrong = wrong or (isinstance(node, Number) and isinstance(node.value, float))
+                wrong = wrong or (isinstance(node, Name) and node.id in real)
+                if wrong or (isinstance(node, Read) and node.tensor in real_lists):
+                    at = assignment.value_at.moved(node.column)
+                    message = f"this makes real numbers, but the row of {row} accumulates in s64"
+                    yield Problem(at, "dtype-accumulate", message)
+
+
+def _outside_indices(tree: Expr) -> Iterator[Expr]:
+    yield tree
+    quotient = isinstance(tree, Call) and tree.function in ("floor", "ceil")
+    for child in () if isinstance(tree, Read) or quotient else expr.children(tree):
+        yield from _outside_indices(child)

@@ -1,0 +1,265 @@
+"""Rules of steps: what each may read and write, by which letters, and that every call can be understood.
+
+In: an operation of steps whose keys have been found right. Out: problems, each with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read
+from ..language.model import Op, Step
+from ..language.schema import Assignment, Located, place
+from ..language.source import Mark, Problem, SpecInvalid, suggestion
+from ..language.types import symbol_kinds
+from .program import assignments, kind_of_extent, program, readable_lists
+from .step_keys import unknown, words_of_attributes
+
+BETWEEN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+# Runs in expressions over a call.
+
+
+def runs(op: Op, expressions: Iterable[tuple[Located, str]]) -> Iterator[Problem]:
+    """A run stands for itself, in ones() or in prod(): nothing reckons with single axes of it."""
+    for located, what in expressions:
+        tree = located.tree
+        inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
+        if isinstance(inner, Name):
+            continue
+        for node in _bare(tree):
+            if node.id in op.runs:
+                message = f"{what} reckons with '{node.id}', which is a run of axes; only prod({node.id}) is a number"
+                yield Problem(located.at.moved(node.column), "run-arithmetic", message)
+
+
+def _bare(tree: Expr) -> Iterator[Name]:
+    """The names of a tree that stand not alone in prod()."""
+    if isinstance(tree, Name):
+        yield tree
+    alone = isinstance(tree, Call) and tree.function == "prod" and isinstance(tree.arguments[0], Name)
+    for child in () if alone else expr.children(tree):
+        yield from _bare(child)
+
+
+# Steps.
+
+
+def semantics(op: Op) -> Iterator[Problem]:
+    """Every step by itself, in order; what it reads has been written."""
+    for letter, extent in op.semantics.ranges.items():
+        if expr.loose_names(extent.tree) & op.runs and not isinstance(extent.tree, Name):
+            yield Problem(
+                extent.at, "run-arithmetic", f"letter '{letter}' walks a run, so its extent is that run alone"
+            )
+    found = [problem for step in op.semantics.steps for problem in _form(op, step)]
+    yield from found
+    if found:
+        return
+    written: set[str] = set()
+    for step in op.semantics.steps:
+        found = [problem for _, assignment in assignments(step) for problem in _step(op, step, assignment, written)]
+        yield from found
+        if found:
+            return
+        written.add(next(iter(step.assignments)).target.tensor)
+    yield from _complete(op, written)
+
+
+def _form(op: Op, step: Step) -> Iterator[Problem]:
+    if (step.do is None) == (not step.cases) or bool(step.by) != bool(step.cases):
+        yield Problem(step.at, "step-form", "a step has either `do`, or `by` with a case per word of that attribute")
+        return
+    words = words_of_attributes(op)
+    if step.by:
+        at = place(step.by, step.at)
+        yield from unknown(step.by, words, at, "step-by", "string or truth attribute")
+        if step.by in words and set(step.cases) != set(words[step.by]):
+            wanted = ", ".join(words[step.by])
+            yield Problem(at, "step-cases", f"the cases must be exactly the words of '{step.by}': {wanted}")
+    first, *others = step.assignments
+    for other in others:
+        if (other.target, other.op) != (first.target, first.op):
+            yield Problem(other.at, "step-cases", "all cases of a step assign to the same cells by the same operator")
+
+
+def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iterator[Problem]:
+    target, at = assignment.target, assignment.at
+    outputs, inputs = {t.name for t in op.outputs}, {t.name for t in op.data_inputs}
+    lists = {attribute.name or "" for attribute in readable_lists(op)}
+    if target.tensor in inputs | lists:
+        yield Problem(at, "step-target", f"'{target.tensor}' is an input; a step assigns to an output or a new name")
+        return
+    if target.tensor not in outputs:
+        yield from _between(op, target, at)
+    letters = {letter: kind_of_extent(op, extent.tree) for letter, extent in op.semantics.ranges.items()}
+    scope = _scope(op, letters)
+    problems = [*_cell(op, target, letters, scope, at)]
+    readable = inputs | lists | written
+    for read in expr.reads(assignment.value):
+        where = assignment.value_at
+        if read.tensor not in readable:
+            later = read.tensor in outputs or (
+                BETWEEN.fullmatch(read.tensor) is not None and read.tensor == target.tensor
+            )
+            hint = "; no step before has written it" if later else suggestion(read.tensor, readable)
+            message = f"'{read.tensor}' is nothing that this step can read{hint}"
+            problems.append(Problem(where.moved(read.column), "step-read", message))
+        else:
+            problems += _cell(op, read, letters, scope, where)
+    yield from problems
+    if problems:
+        return
+    yield from _value(assignment, letters, scope)
+    used = expr.names(assignment.value).union(*(expr.names(guard.tree) for guard in step.where)) & letters.keys()
+    if assignment.op == "set" and (loose := used - expr.names(target)):
+        message = f"'=' would give a cell a value for every {', '.join(sorted(loose))}; add (+=) or choose (max=, min=)"
+        yield Problem(at, "step-letters", message)
+    for guard in step.where:
+        yield from _guard(guard, letters, scope)
+
+
+def _between(op: Op, target: Read, at: Mark) -> Iterator[Problem]:
+    """A name that steps give themselves: a new one, whose axes are distinct letters."""
+    letters = op.semantics.ranges
+    indices = [index.id for index in target.indices if isinstance(index, Name) and index.id in letters]
+    if len(indices) != len(target.indices) or len(set(indices)) != len(indices):
+        message = f"'{target.tensor}' is no output, so that its indices make its axes: distinct letters of ranges"
+        yield Problem(at, "step-target", message)
+    if not BETWEEN.fullmatch(target.tensor):
+        yield Problem(at, "step-target", f"'{target.tensor}' is no lower-case identifier")
+    targets = [a.target for step in op.semantics.steps for a in step.assignments if a.target.tensor == target.tensor]
+    extents = [[letters[i.id].tree for i in t.indices if isinstance(i, Name) and i.id in letters] for t in targets]
+    if any(other != extents[0] for other in extents):
+        yield Problem(at, "step-target", f"the steps that write '{target.tensor}' give it different axes")
+
+
+def _scope(op: Op, letters: Mapping[str, str]) -> dict[str, Kind]:
+    return dict(symbol_kinds(op)) | {letter: Kind("int", kind != "one") for letter, kind in letters.items()}
+
+
+def _cell(op: Op, read: Read, letters: Mapping[str, str], scope: Mapping[str, Kind], at: Mark) -> Iterator[Problem]:
+    """One cell: as many indices as its array has axes, each of the kind of its axis."""
+    array = program(op).arrays[read.tensor]
+    at = at.moved(read.column)
+    if len(read.indices) != len(array.axes):
+        names = ", ".join(axis.name for axis in array.axes)
+        yield Problem(at, "semantics-indices", f"'{read.tensor}' takes {len(array.axes)} indices ({names})")
+        return
+    for axis, index in zip(array.axes, read.indices, strict=True):
+        yield from _index(op, read, axis.name, axis.kind, axis.extent, index, letters, scope, at)
+
+
+def _index(
+    op: Op,
+    read: Read,
+    axis: str,
+    kind: str,
+    extent: Expr,
+    index: Expr,
+    letters: Mapping[str, str],
+    scope: Mapping[str, Kind],
+    at: Mark,
+) -> Iterator[Problem]:
+    run_letters = {letter for letter, of in letters.items() if of == "run"}
+    if kind == "ones":
+        if index != Number(0):
+            message = f"axis {axis} of '{read.tensor}' has extent 1 for each axis of a run; its index is 0"
+            yield Problem(at, "semantics-run", message)
+        return
+    if kind == "run":
+        ranges = op.semantics.ranges
+        if not isinstance(index, Name) or index.id not in run_letters or ranges[index.id].tree != extent:
+            message = f"axis {axis} of '{read.tensor}' is a run, so that its index is a letter of that run alone"
+            yield Problem(at, "semantics-run", message)
+        return
+    if expr.names(index) & (run_letters | op.runs):
+        yield Problem(at, "semantics-run", f"axis {axis} of '{read.tensor}' is no run, so no letter of a run walks it")
+        return
+    try:
+        found = expr.kind_of(index, scope, at.moved(-read.column))
+    except SpecInvalid as invalid:
+        yield from invalid.problems
+        return
+    if found.base != "int":
+        yield Problem(at, "semantics-index", f"the index of axis {axis} of '{read.tensor}' is no integer")
+    elif found.vector != (kind == "spatial"):
+        wanted = "per spatial axis" if kind == "spatial" else "one value"
+        yield Problem(at, "semantics-vector", f"the index of axis {axis} of '{read.tensor}' must be {wanted}")
+    yield from _integers(index, set(letters), at)
+
+
+def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
+    """Indices and guards are printed as C: sums, products, floor, ceil, %, min and max; divisors are of symbols."""
+    for node in expr.walk(tree):
+        calls = isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "prod")
+        if isinstance(node, Read) or calls:
+            yield Problem(at, "semantics-index", "an index is made with + - * % floor ceil min max and prod")
+        if isinstance(node, Binary) and node.op in "/%" and expr.names(node.right) & letters:
+            yield Problem(at, "semantics-index", "a divisor in an index is made of symbols, not of letters")
+        if isinstance(node, Call) and node.function in ("floor", "ceil"):
+            continue
+    floored = {id(c.arguments[0]) for c in expr.walk(tree) if isinstance(c, Call) and c.function in ("floor", "ceil")}
+    for node in expr.walk(tree):
+        if isinstance(node, Binary) and node.op == "/" and id(node) not in floored and expr.names(node.left) & letters:
+            yield Problem(at, "semantics-index", "a quotient of letters may leave a remainder; say floor(a / b)")
+
+
+def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
+    at = assignment.value_at
+    try:
+        kind = expr.kind_of(assignment.value, scope, at, step=True)
+    except SpecInvalid as invalid:
+        yield from invalid.problems
+        return
+    if kind.vector:
+        yield Problem(at, "semantics-value", f"a cell takes one value, but this is {kind}")
+    if kind.base == "bool" and assignment.op != "set":
+        yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
+    for node in expr.walk(assignment.value):
+        if isinstance(node, Call) and node.function in ("any", "all"):
+            yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is no function of values")
+
+
+def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
+    try:
+        kind = expr.kind_of(guard.tree, scope, guard.at)
+    except SpecInvalid as invalid:
+        yield from invalid.problems
+        return
+    runs_used = {letter for letter, of in letters.items() if of == "run"} & expr.names(guard.tree)
+    if kind.base != "bool" or runs_used:
+        yield Problem(guard.at, "semantics-where", f"where compares integers of letters and symbols; this is {kind}")
+    for node in expr.walk(guard.tree):
+        real = isinstance(node, Number) and isinstance(node.value, float)
+        if (
+            real
+            or isinstance(node, Read)
+            or (isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil"))
+        ):
+            message = "where compares integers, axis by axis, made with + - * % floor ceil min and max"
+            yield Problem(guard.at.moved(node.column), "semantics-where", message)
+
+
+def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
+    """Every output is written, every input and every letter is used."""
+    for tensor in op.outputs:
+        if tensor.name not in written:
+            yield Problem(tensor.at, "output-unwritten", f"no step writes the output '{tensor.name}'")
+    parts = program(op).parts
+    read = {found.tensor for part in parts for found in part.reads}
+    for tensor in op.data_inputs:
+        if tensor.name not in read and not tensor.optional:
+            yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
+    used = {letter for part in parts for letter in part.letters}
+    for letter, extent in op.semantics.ranges.items():
+        if letter not in used:
+            yield Problem(extent.at, "letter-unused", f"no step uses the letter '{letter}'")
+
+
+def calls(op: Op) -> Iterator[Problem]:
+    """Every call can be understood, and every kernel printed."""
+    yield from ()

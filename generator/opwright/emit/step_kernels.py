@@ -1,0 +1,155 @@
+"""The kernels of operations of steps: what they take, the struct of sizes, one function of phases for each row.
+
+In: an operation of steps and a row of data types. Out: a `StepKernel`, which templates print.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..derive.phases import Staged, staged
+from ..derive.variants import row_name
+from ..language import expr
+from ..language.dtypes import DTYPES
+from ..language.model import Op
+from ..language.types import symbol_kinds
+from ..memo import kept
+from .nodes import Stmt
+from .step_lowering import Lowering
+
+MOST_AXES = 64
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A pointer that kernels take: an input, a list, an output, or an array between steps."""
+
+    name: str
+    c_type: str
+    role: str
+
+    @property
+    def reads(self) -> bool:
+        """Whether kernels only read it."""
+        return self.role in ("input", "list")
+
+
+@dataclass(frozen=True)
+class Member_:  # noqa: N801  # a member of C, beside the node of that name
+    """A member of the struct of sizes: `kind` says where its value comes from, `of` and `axis` from which."""
+
+    name: str
+    kind: str  # value, rank, extents, stride, word, cells
+    of: str
+    axis: str = ""
+    length: int = 0
+    neutral: int = 0
+    c_type: str = "int64_t"
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class PhaseFunction:
+    """One C function: a phase."""
+
+    name: str
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class StepKernel:
+    """The kernel of a row: its phases, one function each."""
+
+    name: str
+    dtype: str
+    row: dict[str, str]
+    sizes_type: str
+    parameters: tuple[Parameter, ...]
+    phases: tuple[PhaseFunction, ...]
+
+
+@dataclass(frozen=True)
+class StepUnit:
+    """The C side of an operation of steps."""
+
+    op: Op
+    sizes_type: str
+    members: tuple[Member_, ...]
+    kernels: tuple[StepKernel, ...]
+
+
+@kept
+def step_unit(op: Op) -> StepUnit:
+    """The view of an operation's kernels."""
+    kernels = tuple(step_kernel(op, row) for row in op.dtypes)
+    return StepUnit(op, f"opwright_{op.function}_sizes", members(op), kernels)
+
+
+def step_kernel(op: Op, row: dict[str, str]) -> StepKernel:
+    """The kernel of a dtype row."""
+    found = staged(op)
+    name = f"{op.function}_{row_name(op, row)}_portable"
+    phases = tuple(
+        PhaseFunction(f"{name}_{number}", Lowering(op, row, found, phase).body())
+        for number, phase in enumerate(found.phases)
+    )
+    return StepKernel(name, row_name(op, row), row, f"opwright_{op.function}_sizes", parameters(op, row), phases)
+
+
+def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
+    """Inputs, lists, outputs, then what stands between steps."""
+    found = staged(op).program
+    real = {attribute.name for attribute in op.attributes if attribute.type == "f32[]"}
+    result = []
+    for role in ("input", "list", "output", "between"):
+        for array in found.arrays.values():
+            if array.role == role:
+                dtype = {"list": "f64" if array.name in real else "s64", "between": row["accumulate"]}.get(role)
+                result.append(Parameter(array.name, DTYPES[dtype or row[array.name]].c_type, role))
+    return tuple(result)
+
+
+@kept
+def members(op: Op) -> tuple[Member_, ...]:
+    """The struct of sizes, which kernels of all rows share."""
+    found = staged(op)
+    used = _used_symbols(found)
+    result = []
+    for symbol, kind in symbol_kinds(op).items():
+        if symbol in op.runs:
+            result.append(Member_(f"{symbol}_rank", "rank", symbol, summary=f"axes of the run {symbol}"))
+            result.append(Member_(f"{symbol}_extents", "extents", symbol, length=MOST_AXES, neutral=1))
+        elif symbol in used:
+            length = op.spatial_rank.max if kind.vector else 0
+            c_type = "double" if kind.base == "real" else "int64_t"
+            result.append(Member_(symbol, "value", symbol, length=length, neutral=_neutral(op, symbol), c_type=c_type))
+    for array in found.program.arrays.values():
+        if array.role == "between":
+            if array.name in found.private:
+                result.append(Member_(f"{array.name}_cells", "cells", array.name))
+            continue
+        for axis in array.axes:
+            if axis.kind != "ones":
+                length = {"run": MOST_AXES, "spatial": op.spatial_rank.max}.get(axis.kind, 0)
+                result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
+    words = dict.fromkeys(part.by for part in found.program.parts if part.by)
+    result += [Member_(f"word_{name}", "word", name) for name in words]
+    return tuple(result)
+
+
+def _neutral(op: Op, symbol: str) -> int:
+    attribute = next((a for a in op.attributes if symbol in (a.symbol, a.name)), None)
+    if attribute is not None:
+        return attribute.neutral or 0
+    let = op.lets.get(symbol)
+    return let.neutral or 0 if let is not None and symbol not in {dim.symbol for dim in op.dims.values()} else 1
+
+
+def _used_symbols(found: Staged) -> frozenset[str]:
+    program = found.program
+    trees = [axis.extent for axis in program.letters.values()]
+    trees += [axis.extent for array in program.arrays.values() for axis in array.axes]
+    for part in program.parts:
+        trees += [guard.tree for guard in part.where] + [part.target]
+        trees += [formula.value for formula in part.formulas]
+    return frozenset[str]().union(*map(expr.names, trees))

@@ -1,0 +1,207 @@
+"""The view of the Python module of an operation of steps: its signature, and its rules as a list of statements.
+
+In: an operation of steps. Out: nodes for the templates under templates/python. Where axes stand is worked out here as
+far as the spec tells it: at most one run of a tensor has a length that its shape must tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..derive.phases import staged
+from ..derive.program import Array, Axis, program
+from ..language.dtypes import DTYPES
+from ..language.expr import Call, Name, Read
+from ..language.model import Attribute, Op, Tensor
+from ..language.types import symbol_kinds
+from ..memo import kept
+from .printing import python
+from .python_module import Parameter, Statement, named_values, parameter_name
+from .step_kernels import Member_, members, parameters
+from .step_lowering import LANES, words_of
+from .step_statements import StepWriter
+
+ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float", "bool": "bool", "f32[]": "Reals"}
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """An array that kernels take, as the generated module describes it."""
+
+    name: str
+    role: str
+    axes: dict[str, str]
+    absent: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class StepWrapper:
+    """The Python module of an operation of steps."""
+
+    op: Op
+    inputs: tuple[Parameter, ...]
+    attributes: tuple[Parameter, ...]
+    statements: tuple[Statement, ...]
+    words: dict[str, dict[str, Any]]
+    layouts: dict[str, dict[str, tuple[str, ...]]]
+    rows: tuple[dict[str, str], ...]
+    labels: tuple[str, ...]
+    accumulate: tuple[str, ...]
+    values: dict[str, str]
+    named: dict[str, str]
+    outputs: tuple[tuple[str, str], ...]  # and the condition under which a call has them
+    lists: dict[str, str]
+    chosen: dict[str, tuple[str, ...]]
+    word_values: dict[str, str]
+    between: dict[str, tuple[bool, str]]
+    arrays: tuple[ArrayView, ...]
+    fields: tuple[Member_, ...]
+    phases: int
+    dtype_attributes: dict[str, str]
+    terms: str
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The types that the signature needs."""
+        lists = any("Integers" in parameter.annotation for parameter in self.attributes)
+        return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+
+def attribute_parameter(attribute: Attribute) -> Parameter:
+    """The keyword of an attribute."""
+    kind = attribute.type or ""
+    annotation = ANNOTATIONS[kind].replace("Reals", "Any")
+    default = attribute.default
+    if attribute.required:
+        default = None
+    elif default is None:
+        default, annotation = "None", f"{annotation} | None"
+    elif kind == "string":
+        default = f'"{default}"'
+    elif kind == "bool":
+        default = str(default == "true")
+    elif kind in ("s64[]", "f32[]"):
+        spatial = attribute.length == "spatial"
+        default = "None" if spatial else f"({default},)"
+        annotation = f"{annotation} | None" if spatial else annotation
+    return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
+
+
+@kept
+def step_wrapper(op: Op) -> StepWrapper:
+    """The view of the module of an operation of steps. SpecInvalid where no call could be understood."""
+    writer = StepWriter(op)
+    statements = writer.write()
+    words = _words(op)
+    kinds = symbol_kinds(op)
+    chosen = {name: tuple(words_of(op, name)) for name in dict.fromkeys(p.by for p in program(op).parts if p.by)}
+    booleans = {attribute.name for attribute in op.attributes if attribute.type == "bool"}
+    texts = {**words, **dict.fromkeys(chosen)}
+    found = {parameter.name: parameter for parameter in parameters(op, op.dtypes[0])}
+    by_name = {tensor.name: tensor for tensor in op.tensors}
+    return StepWrapper(
+        op=op,
+        inputs=tuple(_input(tensor) for tensor in op.inputs),
+        attributes=tuple(attribute_parameter(attribute) for attribute in op.attributes),
+        statements=statements,
+        words=words,
+        layouts={name: dict(op.layouts[name]) for name in op.layout_attributes},
+        rows=tuple({n: DTYPES[d].numpy for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
+        labels=tuple(row_label(op, row) for row in op.dtypes),
+        accumulate=tuple(DTYPES[row["accumulate"]].numpy for row in op.dtypes),
+        values={symbol: symbol for symbol in kinds},
+        named=named_values(op),
+        outputs=tuple((t.name, python(t.when.tree, writer.vectors) if t.when else "") for t in op.outputs),
+        lists={a.name or "": a.name or "" for a in op.attributes if a.per},
+        chosen=chosen,
+        word_values={n: f'"true" if {n} else "false"' if n in booleans else n for n in texts},
+        between=_between(op, writer),
+        arrays=tuple(_array(op, a, by_name.get(a.name)) for a in map(staged(op).program.arrays.get, found) if a),
+        fields=members(op),
+        phases=len(staged(op).phases),
+        dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
+        terms=_terms(op, writer),
+    )
+
+
+def row_label(op: Op, row: dict[str, str]) -> str:
+    """The part of a kernel's name that tells a dtype row."""
+    dtypes = [row[tensor.name] for tensor in op.tensors]
+    return dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
+
+
+def _input(tensor: Tensor) -> Parameter:
+    absent = tensor.optional or tensor.when is not None
+    return Parameter(
+        parameter_name(tensor),
+        "ArrayLike | None" if absent else "ArrayLike",
+        "None" if absent else None,
+        tensor.summary or "",
+    )
+
+
+def _words(op: Op) -> dict[str, dict[str, Any]]:
+    words = {}
+    for attribute in op.attributes:
+        if attribute.type == "string":
+            spellings: dict[str, str] = {}
+            for allowed in attribute.values or ():
+                spellings |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
+            refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
+            words[attribute.name or ""] = {"spellings": spellings, "refused": refused}
+    return words
+
+
+def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
+    axes = {axis.name: _run(axis) for axis in array.axes if axis.kind != "ones"} if array.role != "between" else {}
+    absent = str(float(tensor.absent)) if tensor is not None and tensor.absent is not None else ""
+    dtype = ""
+    if array.role == "list":
+        dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
+    return ArrayView(array.name, array.role, axes, absent, dtype)
+
+
+def _run(axis: Axis) -> str:
+    return axis.extent.id if axis.kind == "run" and isinstance(axis.extent, Name) else ""
+
+
+def _between(op: Op, writer: StepWriter) -> dict[str, tuple[bool, str]]:
+    """How many cells each array between steps needs, as Python, and whether each part has its own."""
+    found = staged(op)
+    result = {}
+    for array in found.program.between():
+        private = array.name in found.private
+        phase = next(p for p in found.phases if any(part.target.tensor == array.name for part in p.parts))
+        target: Read = next(part.target for part in phase.parts if part.target.tensor == array.name)
+        factors, lanes = [], False
+        for number, (axis, index) in enumerate(zip(array.axes, target.indices, strict=True)):
+            walker = found.program.walks(array.name, number, index)
+            if axis.kind == "ones":
+                continue
+            if private and walker in phase.own:
+                lanes = lanes or walker == phase.lanes
+                if axis.kind == "spatial" and walker == phase.lanes:
+                    continue
+                continue
+            factors.append(_cells(axis, writer))
+        result[array.name] = (private, " * ".join([*factors, *([str(LANES)] if lanes else [])]) or "1")
+    return result
+
+
+def _cells(axis: Axis, writer: StepWriter) -> str:
+    """The number of cells along an axis, as Python."""
+    tree = Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent
+    text = writer.print(tree)
+    return f"({text})" if " " in text and "(" not in text else text
+
+
+def _terms(op: Op, writer: StepWriter) -> str:
+    """How many terms all steps have, as Python."""
+    found = program(op)
+    sums = []
+    for part in found.parts:
+        factors = [_cells(found.letters[letter], writer) for letter in part.letters]
+        sums.append(" * ".join(factors) or "1")
+    return " + ".join(dict.fromkeys(sums)) or "1"

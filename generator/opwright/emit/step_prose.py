@@ -1,0 +1,226 @@
+"""What the spec of an operation of steps says, in sentences: heads of C files, docstrings, reference pages.
+
+In: an operation of steps. Out: plain lines and the view of a page. Nothing is escaped here; the template that takes a
+line knows where it stands. The head of a C file is made of names and expressions only, never of free text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..derive.phases import staged
+from ..language.model import Attribute, Op, Page, Step, Tensor
+from . import prose, reference
+from .printing import latex
+from .step_module import StepWrapper, row_label
+
+_KINDS = {
+    "s64": "An integer",
+    "s64[]": "Integers",
+    "f32": "A number",
+    "f32[]": "Numbers",
+    "bool": "True or False",
+}
+_OPERATORS = {"set": "=", "sum": "+=", "product": "*=", "max": "max=", "min": "min="}
+
+
+@dataclass(frozen=True)
+class StepEntry:
+    """A step as the page shows it: its assignments with the words that choose them, and its conditions."""
+
+    cases: tuple[tuple[str, str, str], ...]  # word, text, LaTeX
+    by: str
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StepPage:
+    """Everything that the reference page of an operation of steps says."""
+
+    op: Op
+    signature: tuple[str, ...]
+    sizes: tuple[tuple[str, str, str, int, str], ...]
+    ranges: str
+    steps: tuple[StepEntry, ...]
+    inputs: tuple[tuple[int, str, str, str, str], ...]
+    outputs: tuple[tuple[int, str, str, str], ...]
+    attributes: tuple[tuple[str, str, str, str, str, str], ...]
+    values: tuple[reference.FormulaEntry, ...]
+    padding: tuple[reference.FormulaEntry, ...]
+    shape: tuple[reference.FormulaEntry, ...]
+    rules: tuple[reference.RuleEntry, ...]
+    dtypes: tuple[tuple[str, ...], ...]
+    dtype_columns: tuple[str, ...]
+    kernels: tuple[tuple[str, str], ...]
+    phases: tuple[str, ...]
+    relations: tuple[tuple[str, str, str], ...]
+    sources: tuple[tuple[str, Page | None], ...]
+
+
+def shape_text(op: Op, tensor: Tensor) -> str:
+    """`(B, C, A)`, or the order of each word of a layout."""
+    if tensor.layout is None:
+        return f"({', '.join(extent.text for extent in tensor.dims.values())})"
+    orders = op.layouts[tensor.layout]
+    attribute = op.attribute(tensor.layout)
+    words = ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
+    shapes = [f"({', '.join(tensor.dims[axis].text for axis in orders[word])}) as {word}" for word in words]
+    return " or ".join(shapes)
+
+
+def steps_text(op: Op) -> Iterator[str]:
+    """Every step as a line or more."""
+    for step in op.semantics.steps:
+        yield from _step_lines(step)
+
+
+def _step_lines(step: Step) -> Iterator[str]:
+    guards = f" where {prose.joined([guard.text for guard in step.where])}" if step.where else ""
+    if step.do is not None:
+        yield f"{step.do.text}{guards}"
+        return
+    for word, assignment in step.cases.items():
+        if assignment is not None:
+            yield f"{assignment.text}{guards} (where {step.by} is {word})"
+
+
+def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
+    """The contract that stands at the head of a C file."""
+    dtypes = [f"{tensor.name} {row[tensor.name]}" for tensor in op.tensors]
+    lines = [f"{op.op}: {', '.join(dtypes)}; values in {row['accumulate']}.", ""]
+    lines += ["Computes step by step, each for all values of its letters, which run from 0,"]
+    for line in steps_text(op):
+        lines += prose.wrapped(line, "    ", 116, "    ")
+    lines += prose.wrapped(f"for all {prose.ranges(op)}.")
+    lines += prose.wrapped(
+        "An array's first step begins it: at 0, at 1 for *=, at -inf for max= and at inf for min=. Letters with an"
+        " index outside its array do not take part, whatever else stands there. An output is rounded once, after its"
+        " last step."
+    )
+    lines += [""]
+    lines += prose.wrapped(
+        "Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one "
+        "axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a "
+        "the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps. "
+        "Inputs may overlap each other, outputs nothing."
+    )
+    phases = len(staged(op).phases)
+    lines += prose.wrapped(
+        f"{f'There are {phases} phases, to be called one after the other' if phases > 1 else 'There is one phase, 0'}, "
+        "each for every part of parts; the parts of a phase may run at the same time. Terms of a cell are taken in the "
+        f"order of the letters, the last one fastest, each operation rounded to {row['accumulate']} by itself."
+    )
+    return lines
+
+
+def docstring(op: Op) -> str:
+    """The docstring of the public function."""
+    lines = [*prose.paragraphs(op.summary, prose.deprecation(op), op.description), "Inputs:"]
+    for tensor in op.inputs:
+        only = f" (only where {tensor.when.text})" if tensor.when else " (optional)" if tensor.optional else ""
+        lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
+    if op.attributes:
+        lines += ["", "Attributes:"]
+        for attribute in op.attributes:
+            lines += prose.entry(f"{attribute.name}: {attribute.summary or ''} {_kind(attribute)}.")
+    lines += ["", "Returns:"]
+    for tensor in op.outputs:
+        only = f" (only where {tensor.when.text})" if tensor.when else ""
+        lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
+    lines += ["", "Sizes:"]
+    lines += prose.entry(", ".join(f"{dim.symbol} {role}" for role, dim in op.dims.items()) + ".")
+    lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in prose.dtype_lines(op)), ""]
+    arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
+    lines += prose.wrapped(
+        f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
+        "call; the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, "
+        f"before anything is written. docs/{op.function}.md has every rule and formula.",
+        width=prose.DOCSTRING_WIDTH,
+    )
+    return "\n".join(lines)
+
+
+def _kind(attribute: Attribute) -> str:
+    words = [f'"{allowed.value}"' for allowed in attribute.values or ()]
+    said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
+    if attribute.per:
+        said += f", one for each of {attribute.per}, or one for all"
+    bounds = prose.limits(attribute)
+    return f"{said}{f', {bounds}' if bounds else ''}"
+
+
+def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
+    """The reference page."""
+    inputs = [f"{p.name}={p.default}" if p.default else p.name for p in wrapped.inputs]
+    keywords = [f"{p.name}={p.default}" if p.default else p.name for p in wrapped.attributes]
+    return StepPage(
+        op=op,
+        signature=(*inputs, "*", *keywords, "out=None", "threads=None", "specialize=None"),
+        sizes=tuple(
+            (dim.symbol, role, _axes_of(dim.run, dim.per_axis), dim.min or 0, dim.summary or "")
+            for role, dim in op.dims.items()
+        ),
+        ranges=prose.ranges(op),
+        steps=tuple(map(_entry, op.semantics.steps)),
+        inputs=tuple(
+            (number, tensor.name, _needed(tensor), shape_text(op, tensor), tensor.summary or "")
+            for number, tensor in enumerate(op.inputs, start=1)
+        ),
+        outputs=tuple(
+            (number, tensor.name, shape_text(op, tensor), tensor.summary or "")
+            for number, tensor in enumerate(op.outputs, start=1)
+        ),
+        attributes=tuple(
+            (
+                attribute.name or "",
+                attribute.symbol or attribute.name or "",
+                _kind(attribute),
+                attribute.default or ("" if attribute.required else "of `out`"),
+                attribute.summary or "",
+                attribute.reason or "",
+            )
+            for attribute in op.attributes
+        ),
+        values=reference.formulas(op, "let"),
+        padding=reference.formulas(op, "padding"),
+        shape=reference.formulas(op, "shape"),
+        rules=reference.rules(op),
+        dtypes=tuple(tuple(row.values()) for row in op.dtypes),
+        dtype_columns=tuple(op.dtypes[0]),
+        kernels=tuple((f"{op.function}_{row_label(op, row)}_portable", row_label(op, row)) for row in op.dtypes),
+        phases=tuple(_phase(op, number) for number in range(len(staged(op).phases))),
+        relations=reference.relations(op),
+        sources=tuple((name, pages.get(name)) for name in reference.cited_pages(op)),
+    )
+
+
+def _axes_of(run: bool | None, per_axis: bool | None) -> str:
+    return "any number" if run else "one per spatial axis" if per_axis else "one"
+
+
+def _needed(tensor: Tensor) -> str:
+    if tensor.when is not None:
+        return f"only where {tensor.when.text}"
+    if tensor.optional:
+        return f"optional, else {tensor.absent or 0}"
+    return f"may be stretched along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
+
+
+def _entry(step: Step) -> StepEntry:
+    named = {"": step.do} if step.do is not None else step.cases
+    cases = []
+    for word, assignment in named.items():
+        if assignment is not None:
+            sign = _OPERATORS[assignment.op]
+            said = sign if sign == "=" else rf"\mathrel{{\mathrm{{{sign[:-1]}}}{{=}}}}"
+            formula = f"{latex(assignment.target)} {said} {latex(assignment.value)}"
+            cases.append((word, assignment.text, formula))
+    return StepEntry(tuple(cases), step.by or "", tuple(guard.text for guard in step.where))
+
+
+def _phase(op: Op, number: int) -> str:
+    phase = staged(op).phases[number]
+    steps = prose.joined([str(part.number + 1) for part in phase.parts])
+    own = prose.joined([letter for letter in phase.own if not letter.endswith("_")])
+    return f"steps {steps}, at once for each {own}" if own else f"steps {steps}, by one thread"

@@ -1,0 +1,302 @@
+"""The statements by which a call of an operation of steps is understood: where axes stand, what extents tell.
+
+In: an operation of steps. Out: statements, one macro each in templates/python/step_statements.py.j2. At most one run of
+a tensor may have a length that only its shape tells; a spec in which two have is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..derive.call_plan import Bind, Check, Compute, Extent, Join, plan
+from ..derive.program import kind_of_extent, program
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Name, Number
+from ..language.model import Attribute, Op, Tensor
+from ..language.source import Problem, SpecInvalid
+from ..language.types import has_symbol, is_places
+from .printing import python
+from .python_module import Statement, Writer
+
+
+class StepWriter(Writer):
+    """Turns the plan of an operation of steps into statements."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(op)
+        self.counted: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
+        self.cut: set[str] = set()  # attributes that have been turned into places
+        self.program = program(op)
+
+    def write(self) -> tuple[Statement, ...]:
+        op = self.op
+        for attribute in op.attributes:
+            name = attribute.name or ""
+            if attribute.type == "bool":
+                self.add("truth", name=name)
+            elif attribute.dtype_of:
+                self.add("dtype_word", name=name)
+            elif attribute.type == "string":
+                self.parse(attribute)
+        stated = {str(a.dtype_of): a.name for a in op.attributes if a.dtype_of}
+        self.add("step_dtypes", stated=stated)
+        for attribute in op.attributes:
+            if attribute.type in ("s64", "f32"):
+                self.parse(attribute)
+            elif attribute.type == "f32[]" or (attribute.per and attribute.type == "s64[]"):
+                self.add("list", name=attribute.name, function="reals" if attribute.type == "f32[]" else "integers")
+        if op.spatial_rank.max == 0 or not self.vectors - op.runs:
+            self.add("no_rank")
+        for step in plan(op):
+            if isinstance(step, Bind):
+                self.bind(step)
+            elif isinstance(step, Join):
+                self.join(step)
+            elif isinstance(step, Extent):
+                self.step_extent(step)
+            elif isinstance(step, Compute):
+                self.compute(step)
+            elif isinstance(step, Check):
+                self.check(step)
+        self.lists()
+        for tensor in op.inputs:
+            if tensor.when is not None:
+                condition = python(tensor.when.tree, self.vectors)
+                self.add("presence", name=tensor.name, when=condition, say=tensor.when.text, optional=tensor.optional)
+        self.reaches()
+        for tensor in op.outputs:
+            self.output(tensor)
+        return tuple(self.statements)
+
+    # Where axes stand.
+
+    def kinds(self, tensor: Tensor) -> dict[str, str]:
+        return {axis: kind_of_extent(self.op, extent.tree) for axis, extent in tensor.dims.items()}
+
+    def run_of(self, tree: Expr) -> str:
+        return next(iter(expr.loose_names(tree) & self.op.runs))
+
+    def counts(self, tensor: Tensor, unknown: str = "") -> dict[str, str]:
+        """How many axes each axis of a tensor stands for, as Python."""
+        found = {}
+        for axis, kind in self.kinds(tensor).items():
+            if kind in ("run", "ones"):
+                symbol = self.run_of(tensor.dims[axis].tree)
+                found[axis] = unknown if axis == unknown else f"{symbol}_n_"
+            else:
+                found[axis] = "rank" if kind == "spatial" else "1"
+        return found
+
+    def joint(self, tensor: Tensor) -> list[str]:
+        """The runs of a tensor that inputs broadcast to: how many axes they have here, only this array tells."""
+        joined = {step.symbol for step in plan(self.op) if isinstance(step, Join)}
+        kinds = self.kinds(tensor)
+        return [axis for axis in tensor.dims if kinds[axis] == "run" and self.run_of(tensor.dims[axis].tree) in joined]
+
+    def bind(self, step: Bind) -> None:
+        tensor = step.tensor
+        absent = tensor.optional or tensor.when is not None
+        told = "" in self.counted
+        body = self._sub(lambda: self.bound(step))
+        self.add("guarded" if absent else "plain", name=tensor.name, body=body)
+        if "" in self.counted and not told:
+            for attribute in self.op.attributes:
+                if attribute.type == "s64[]" and has_symbol(attribute):
+                    self.parse(attribute)
+
+    def _sub(self, make: Any) -> tuple[Statement, ...]:
+        """The statements that `make` adds."""
+        before, self.statements = self.statements, []
+        make()
+        made, self.statements = tuple(self.statements), before
+        return made
+
+    def bound(self, step: Bind) -> None:
+        tensor = step.tensor
+        self.locate(tensor)
+        kinds, joint = self.kinds(tensor), self.joint(tensor)
+        unknown = [
+            axis
+            for axis, kind in kinds.items()
+            if kind in ("run", "ones") and (axis in joint or self.run_of(tensor.dims[axis].tree) not in self.counted)
+        ]
+        unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.counted]
+        if len(unknown) > 1:
+            message = f"how many axes {' and '.join(unknown)} of '{tensor.name}' have, no call tells"
+            hint = "an attribute with `locates` can say where one of them begins"
+            raise SpecInvalid([Problem(tensor.at, "run-ambiguous", f"{message}; {hint}")])
+        counts = self.counts(tensor)
+        for axis in joint:
+            counts[axis] = f"{tensor.name}_{axis}_n_"
+        fixed = " + ".join(count for axis, count in counts.items() if axis not in unknown) or "0"
+        if not unknown:
+            self.add("axes_count", name=tensor.name, count=fixed)
+        elif kinds[unknown[0]] == "spatial":
+            span = self.op.spatial_rank
+            self.add("step_rank", name=tensor.name, fixed=fixed, min=span.min, max=span.max)
+            self.counted.add("")
+        else:
+            self.add("rest", name=tensor.name, count=counts[unknown[0]], fixed=fixed)
+            if unknown[0] not in joint:
+                self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
+        self.places(tensor, counts)
+        self.learn(step)
+
+    def locate(self, tensor: Tensor) -> None:
+        """What attributes say of this tensor's axes, where it is the first that has them."""
+        for attribute in self.op.attributes:
+            role = attribute.locates
+            if role is None or attribute.name in self.cut:
+                continue
+            symbol = self.op.dims[role].symbol
+            axes = [axis for axis, extent in tensor.dims.items() if extent.tree == Name(symbol)]
+            if not axes:
+                continue
+            self.cut.add(attribute.name or "")
+            if is_places(attribute):
+                self.add("positions", name=attribute.name, tensor=tensor.name, count=f"{symbol}_n_")
+                self.counted.add(symbol)
+                continue
+            self.locate_one(tensor, attribute, axes[0], bool(self.op.dims[role].run))
+
+    def locate_one(self, tensor: Tensor, attribute: Attribute, axis: str, run: bool) -> None:
+        if tensor.layout is not None:
+            message = f"'{attribute.name}' counts axes of '{tensor.name}', which must have no layout then"
+            raise SpecInvalid([Problem(attribute.at, "locates", message)])
+        order = list(tensor.dims)
+        counts = self.counts(tensor)
+        first = order[: order.index(axis)]
+        kinds = self.kinds(tensor)
+        unknown = [a for a in first if kinds[a] == "run" and self.run_of(tensor.dims[a].tree) not in self.counted]
+        if len(unknown) > 1 or any(kinds[a] == "spatial" for a in first):
+            message = (
+                f"more than one run stands before axis {axis} of '{tensor.name}', so '{attribute.name}' tells none"
+            )
+            raise SpecInvalid([Problem(attribute.at, "locates", message)])
+        fixed = " + ".join(counts[a] for a in first if a not in unknown) or "0"
+        self.add("position", name=attribute.name, tensor=tensor.name, end=run)
+        if unknown:
+            self.add("before", name=attribute.name, count=counts[unknown[0]], fixed=fixed)
+            self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
+        else:
+            self.add("agrees", name=attribute.name, expected=fixed)
+
+    def spots(self, tensor: Tensor) -> dict[str, str]:
+        """The axes whose places a list says."""
+        found = {}
+        for attribute in self.op.attributes:
+            if is_places(attribute):
+                symbol = self.op.dims[attribute.locates or ""].symbol
+                for axis, extent in tensor.dims.items():
+                    if extent.tree in (Name(symbol), Call("ones", (Name(symbol),))):
+                        found[axis] = f"{attribute.name}_at_"
+        return found
+
+    def order(self, tensor: Tensor) -> str:
+        if tensor.layout is None:
+            return _tuple(f'"{axis}"' for axis in tensor.dims)
+        attribute = self.op.attribute(tensor.layout)
+        word = f'"true" if {attribute.name} else "false"' if attribute.type == "bool" else tensor.layout
+        return f'LAYOUTS["{tensor.layout}"][{word}]'
+
+    def places(self, tensor: Tensor, counts: dict[str, str]) -> None:
+        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        vectors = [axis for axis, kind in self.kinds(tensor).items() if kind != "one"]
+        self.add("split", name=tensor.name, vectors=_tuple(f'"{axis}"' for axis in vectors))
+
+    def learn(self, step: Bind) -> None:
+        """What the extents of a tensor tell, and what they must be."""
+        found = step.ways[0].axes
+        known = {
+            axis.axis: self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))
+            for axis in found
+            if axis.known
+        }
+        if known:
+            self.add("fits", name=step.tensor.name, known=known)
+        for axis in found:
+            if not axis.known:
+                factor = self.print(axis.factor) if axis.factor is not None else ""
+                fields = {"symbol": axis.unknown, "axis": axis.axis, "inverse": axis.inverse, "factor": factor}
+                self.add("learned", name=step.tensor.name, **fields)
+
+    def join(self, step: Join) -> None:
+        parts = []
+        for tensor, axis, stretches in step.axes:
+            condition = str(stretches)
+            if stretches and tensor.broadcast_if:
+                (name, word), *_ = tensor.broadcast_if.items()
+                condition = f'{name} == "{word}"'
+            extent = f'{tensor.name}_axes_["{axis}"]'
+            absent = tensor.optional or tensor.when is not None
+            parts.append((tensor.name, f"None if {tensor.name} is None else {extent}" if absent else extent, condition))
+        self.add("joined", symbol=step.symbol, parts=parts, run=step.symbol in self.op.runs)
+        if step.symbol in self.op.runs:
+            self.counted.add(step.symbol)
+
+    def step_extent(self, step: Extent) -> None:
+        if not step.dim.run or step.dim.min:
+            self.extent(step)
+
+    def lists(self) -> None:
+        for attribute in self.op.attributes:
+            if attribute.per:
+                self.add("per", name=attribute.name, extent=attribute.per)
+
+    # Indices, outputs.
+
+    def reaches(self) -> None:
+        """How far indices reach that are more than a letter, and what they divide by."""
+        seen: set[str] = set()
+        for part in self.program.parts:
+            for read in (part.target, *part.reads):
+                for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
+                    if isinstance(index, (Name, Number)):
+                        continue
+                    tree = self.reach(index)
+                    text = python(tree, self.vectors, wrap="max")
+                    if text not in seen:
+                        self.add("bound", value=text, say=f"{read.tensor}.{axis.name}")
+                    seen.add(text)
+                    for node in _divisors(index):
+                        text = python(node, self.vectors)
+                        if not isinstance(node, Number) and text not in seen:
+                            self.add("divisor", value=text)
+                        seen.add(text)
+
+    def reach(self, tree: Expr) -> Expr:
+        """A bound of an index' magnitude: letters at their extents, every minus a plus."""
+        if isinstance(tree, Name) and tree.id in self.program.letters:
+            return self.program.letters[tree.id].extent
+        if isinstance(tree, expr.Unary):
+            return self.reach(tree.operand)
+        if isinstance(tree, Binary):
+            if tree.op == "%":
+                return self.reach(tree.right)
+            if tree.op == "/":
+                return self.reach(tree.left)
+            return Binary("*" if tree.op == "*" else "+", self.reach(tree.left), self.reach(tree.right))
+        if isinstance(tree, Call) and tree.function != "prod":
+            result, *rest = map(self.reach, tree.arguments)
+            for other in rest:
+                result = Binary("+", result, other)
+            return result
+        return tree
+
+    def output(self, tensor: Tensor) -> None:
+        counts = self.counts(tensor)
+        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
+        self.add("shaped", name=tensor.name, extents=extents)
+
+
+def _divisors(tree: Expr) -> Iterator[Expr]:
+    for node in expr.walk(tree):
+        if isinstance(node, Binary) and node.op in "/%":
+            yield node.right
+
+
+def _tuple(parts: Iterable[str]) -> str:
+    found = list(parts)
+    return f"({found[0]},)" if len(found) == 1 else f"({', '.join(found)})"

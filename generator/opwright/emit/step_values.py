@@ -1,0 +1,152 @@
+"""The values of steps as C nodes: conversions, functions, comparisons, and integers.
+
+In: expressions of a step, and how the names and elements in them are written. Out: nodes in the type that a row of
+data types accumulates in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..language import expr
+from ..language.dtypes import DTYPES
+from ..language.expr import COMPARISONS, LOGIC, Kind, Read
+from . import nodes
+from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
+
+_UNSIGNED = {"+", "-", "*"}
+
+
+@dataclass(frozen=True)
+class Values:
+    """Prints values in one accumulator; `integer` prints integers, `read` and `dtype` tell of elements."""
+
+    accumulate: str
+    kinds: Mapping[str, Kind]
+    integer: Callable[[expr.Expr], Expr]
+    read: Callable[[Read], Expr]
+    dtype: Callable[[str], str]
+
+    @property
+    def c_type(self) -> str:
+        return DTYPES[self.accumulate].c_type
+
+    def number(self, value: float) -> Expr:
+        if self.accumulate != "s64":
+            return nodes.real(float(value), DTYPES[self.accumulate].suffix)
+        if value in (float("inf"), float("-inf")):
+            return Literal("INT64_MAX" if value > 0 else "INT64_MIN")
+        return nodes.integer(int(value))
+
+    def is_truth(self, tree: expr.Expr) -> bool:
+        if isinstance(tree, expr.Unary):
+            return tree.op == "not"
+        if isinstance(tree, expr.Binary):
+            return tree.op in (*COMPARISONS, *LOGIC)
+        if isinstance(tree, expr.Name):
+            return self.kinds[tree.id].base == "bool"
+        return isinstance(tree, expr.Call) and tree.function == "select" and self.is_truth(tree.arguments[1])
+
+    def is_whole(self, tree: expr.Expr) -> bool:
+        """Whether a tree is made of integers only, so that integers say it exactly."""
+        if isinstance(tree, expr.Name):
+            return self.kinds[tree.id].base == "int"
+        if isinstance(tree, expr.Number):
+            return isinstance(tree.value, int)
+        if isinstance(tree, Read) or (isinstance(tree, expr.Binary) and tree.op == "/"):
+            return False
+        if isinstance(tree, expr.Call) and tree.function in ("floor", "ceil"):
+            return all(map(self.is_whole, expr.children(tree.arguments[0])))
+        if isinstance(tree, expr.Call) and tree.function not in ("min", "max", "prod"):
+            return False
+        return all(map(self.is_whole, expr.children(tree)))
+
+    def cell(self, tree: expr.Expr) -> Expr:
+        """The value of a cell, a truth value as 1 or 0."""
+        if self.is_truth(tree):
+            return Conditional(self.truth(tree), self.number(1), self.number(0))
+        return self.value(tree)
+
+    def value(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, expr.Number):
+            return self.number(tree.value)
+        if isinstance(tree, Read):
+            return self.loaded(self.read(tree), self.dtype(tree.tensor))
+        if isinstance(tree, expr.Name):
+            return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
+        if isinstance(tree, expr.Unary):
+            return (
+                self.arithmetic("-", self.number(0), self.value(tree.operand))
+                if self.accumulate == "s64"
+                else Unary("-", self.value(tree.operand))
+            )
+        if isinstance(tree, expr.Binary) and tree.op != "%":
+            return self.arithmetic(tree.op, self.value(tree.left), self.value(tree.right))
+        if not isinstance(tree, expr.Call) or tree.function == "prod" or self._floors(tree):
+            return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
+        return self.function(tree)
+
+    def _floors(self, tree: expr.Call) -> bool:
+        return tree.function in ("floor", "ceil") and self.is_whole(tree)
+
+    def function(self, tree: expr.Call) -> Expr:
+        if tree.function == "select":
+            condition, yes, no = tree.arguments
+            return Conditional(self.truth(condition), self.value(yes), self.value(no))
+        arguments = [self.value(argument) for argument in tree.arguments]
+        if tree.function in ("min", "max"):
+            result = arguments[0]
+            for other in arguments[1:]:
+                result = self.combined(tree.function, result, other)
+            return result
+        return Call(f"opwright_{tree.function}_{self.accumulate}", tuple(arguments))
+
+    def arithmetic(self, op: str, left: Expr, right: Expr) -> Expr:
+        if self.accumulate == "s64" and op in _UNSIGNED:  # wraps around, which signed integers of C may not
+            return Cast("int64_t", Binary(op, Cast("uint64_t", left), Cast("uint64_t", right)))
+        return Binary(op, left, right)
+
+    def combined(self, operator: str, left: Expr, right: Expr) -> Expr:
+        """Two values as `+=`, `*=`, `max=` or `min=` puts them together."""
+        if operator in ("sum", "product"):
+            return self.arithmetic("+" if operator == "sum" else "*", left, right)
+        suffix = DTYPES[self.accumulate].suffix
+        name = f"opwright_{operator}" if self.accumulate == "s64" else f"opwright_{operator}imum{suffix}"
+        return Call(name, (left, right))
+
+    def truth(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, expr.Unary):
+            return Unary("!", self.truth(tree.operand))
+        if isinstance(tree, expr.Name):
+            return Binary("!=", self.integer(tree), nodes.ZERO)
+        if isinstance(tree, expr.Call):
+            condition, yes, no = map(self.truth, tree.arguments)
+            return Conditional(condition, yes, no)
+        assert isinstance(tree, expr.Binary)
+        if tree.op in LOGIC:
+            return Binary({"and": "&&", "or": "||"}[tree.op], self.truth(tree.left), self.truth(tree.right))
+        if self.is_whole(tree.left) and self.is_whole(tree.right):
+            return Binary(tree.op, self.integer(tree.left), self.integer(tree.right))
+        return Binary(tree.op, self.value(tree.left), self.value(tree.right))
+
+    def loaded(self, element: Expr, dtype: str) -> Expr:
+        """An element in the accumulator."""
+        if dtype == "boolean":
+            return Cast(self.c_type, Binary("!=", element, nodes.ZERO))
+        if dtype in ("bf16", "f16"):
+            element, dtype = Call(f"opwright_from_{dtype}", (element,)), "f32"
+        return element if dtype == self.accumulate else Cast(self.c_type, element)
+
+    def stored(self, value: Expr, dtype: str) -> Expr:
+        """A value in the type of a tensor."""
+        if dtype == self.accumulate:
+            return value
+        if dtype == "boolean":
+            return Cast("uint8_t", Binary("!=", value, self.number(0)))
+        if dtype in ("s32", "s8", "u8"):
+            return Call(f"opwright_{dtype}_of_{'s64' if self.accumulate == 's64' else 'f64'}", (value,))
+        if dtype in ("bf16", "f16"):
+            single = value if self.accumulate == "f32" else Cast("float", value)
+            return Call(f"opwright_to_{dtype}", (single,))
+        return Cast(DTYPES[dtype].c_type, value)

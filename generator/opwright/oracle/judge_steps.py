@@ -1,0 +1,319 @@
+"""Which rules a call of an operation of steps breaks, and where its axes stand: the first oracle, without numbers.
+
+In: an operation of steps, NumPy arrays and attribute values. Out: a Judgement and the places of every tensor's axes.
+How many axes each run has is not solved but searched: the least lengths with which every tensor has as many axes as its
+array. The generated validators solve it, so that they can be held against this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ..derive.program import kind_of_extent
+from ..language import expr
+from ..language.expr import Call, Inexact, Name
+from ..language.model import Attribute, Op, Tensor
+from .validate import NUMPY, Array, Fact, Facts, Judge, Judgement, UndecidedError, each, entries_of
+
+# Where the axes of a tensor stand in its array, by their names.
+Places = dict[str, tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class StepJudgement(Judgement):
+    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read."""
+
+    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    places: Mapping[str, Places] = dataclasses.field(default_factory=dict)
+    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+
+
+class StepJudge(Judge):
+    """The judge of calls of operations of steps."""
+
+    def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
+        super().__init__(op, inputs, attributes)
+        self.places: dict[str, Places] = {}
+        self.numbers: dict[str, tuple[float, ...]] = {}
+        self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
+
+    def steps_judgement(self) -> StepJudgement:
+        op = self.op
+        if not self.attributes.keys() <= {attribute.name for attribute in op.attributes}:
+            self.note("unknown-attribute")
+        for attribute in op.attributes:
+            if attribute.type in ("string", "bool"):
+                self.read_choice(attribute)
+        row = self.row()
+        for attribute in op.attributes:
+            if attribute.locates or attribute.per:
+                self.read_places(attribute)
+        lengths = None if self.broken else self.lengths()
+        facts: Facts = {}
+        shapes: dict[str, tuple[int, ...]] = {}
+        if lengths is None and not self.broken:
+            for name in self.arrays:
+                self.note(f"{name}-rank")
+        elif lengths is not None:
+            self.rank = lengths.get("", 0)
+            facts = self.understood(lengths)
+            shapes = {} if self.broken else self.output_shapes(lengths, facts)
+        shape = shapes.get(op.output.name)
+        accepted = not self.broken
+        return StepJudgement(
+            accepted, tuple(self.broken), facts, shape, {}, {}, row, None, shapes, self.places, self.words, self.numbers
+        )
+
+    # What the caller wrote.
+
+    def row(self) -> dict[str, str] | None:
+        """The first row that every array fits, and every word that states an output's data type."""
+        stated = {a.dtype_of: self.words.get(a.name or "") for a in self.op.attributes if a.dtype_of}
+        for row in self.op.dtypes:
+            fits = all(NUMPY[row[name]] == array.dtype for name, array in self.arrays.items())
+            if fits and all(word in (None, row[str(output)]) for output, word in stated.items()):
+                return row
+        self.note("dtypes")
+        return None
+
+    def read_choice(self, attribute: Attribute) -> None:
+        if attribute.type == "string":
+            self.read_word(attribute)
+            return
+        value = self.chosen(attribute)
+        if isinstance(value, (bool, np.bool_)):
+            self.words[attribute.name or ""] = "true" if value else "false"
+            self.given[attribute.symbol or attribute.name or ""] = bool(value)
+        elif value in ("true", "false"):
+            self.words[attribute.name or ""] = str(value)
+            self.given[attribute.symbol or attribute.name or ""] = value == "true"
+        else:
+            self.note(f"{attribute.name}-kind")
+
+    def read_places(self, attribute: Attribute) -> None:
+        """A list that steps read, or what says where axes stand."""
+        value = self.chosen(attribute)
+        name = attribute.name or ""
+        entries = entries_of(attribute, value)
+        if entries is None:
+            self.note(f"{name}-kind")
+        elif attribute.per:
+            self.numbers[name] = entries
+        else:
+            self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
+
+    # Where axes stand.
+
+    def lengths(self) -> dict[str, int] | None:
+        """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
+        op, allowed = self.op, self.op.spatial_rank
+        most = max((array.ndim for array in self.arrays.values()), default=0)
+        runs = sorted(op.runs)
+        spans = [range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
+        for found in itertools.product(*spans):
+            lengths = dict(zip(("", *runs), found, strict=True))
+            places = {name: self.placed(op.tensor(name), array.ndim, lengths) for name, array in self.arrays.items()}
+            fitting = {name: place for name, place in places.items() if place is not None}
+            if len(fitting) == len(places) and self.located(fitting):
+                self.places = fitting
+                return lengths
+        return None
+
+    def count(self, tensor: Tensor, axis: str, lengths: Mapping[str, int]) -> int:
+        extent = tensor.dims[axis].tree
+        kind = kind_of_extent(self.op, extent)
+        if kind in ("run", "ones"):
+            return lengths[next(iter(expr.loose_names(extent)))]
+        return lengths[""] if kind == "spatial" else 1
+
+    def order(self, tensor: Tensor) -> tuple[str, ...]:
+        if tensor.layout is None:
+            return tuple(tensor.dims)
+        return tuple(self.op.layouts[tensor.layout][self.words[tensor.layout]])
+
+    def broadcasts(self, tensor: Tensor) -> tuple[str, ...]:
+        holds = all(self.words.get(name) == word for name, word in tensor.broadcast_if.items())
+        return tensor.broadcast if holds else ()
+
+    def placed(self, tensor: Tensor, ndim: int, lengths: Mapping[str, int]) -> Places | None:
+        """The axes of an array of `ndim` axes; None where the lengths do not fit it."""
+        order = self.order(tensor)
+        counts = {axis: self.count(tensor, axis, lengths) for axis in order}
+        for axis in self.broadcasts(tensor):
+            if axis in counts and kind_of_extent(self.op, tensor.dims[axis].tree) == "run":
+                rest = ndim - sum(count for other, count in counts.items() if other != axis)
+                counts[axis] = min(max(rest, 0), counts[axis])
+        if sum(counts.values()) != ndim:
+            return None
+        fixed: Places = {}
+        for axis in order:
+            spots = self.spots_of(tensor, axis, ndim)
+            if spots is not None:
+                if len(spots) != counts[axis]:
+                    return None
+                fixed[axis] = spots
+        free = iter(spot for spot in range(ndim) if not any(spot in spots for spots in fixed.values()))
+        return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
+
+    def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
+        """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
+        tree = tensor.dims[axis].tree
+        inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
+        for attribute in self.op.attributes:
+            role = attribute.locates
+            if attribute.type == "s64[]" and role and inner == Name(self.op.dims[role].symbol):
+                spots = self.spots.get(role)
+                if spots is None or not all(-ndim <= spot < ndim for spot in spots):
+                    return (-1,) * (ndim + 1)
+                found = tuple(sorted({spot % ndim for spot in spots}))
+                return found if len(found) == len(spots) else (-1,) * (ndim + 1)
+        return None
+
+    def located(self, places: Mapping[str, Places]) -> bool:
+        """Whether axes stand where attributes say: an s64 counts the axes before its own, from the end where < 0."""
+        for attribute in self.op.attributes:
+            if attribute.locates is None or attribute.type != "s64":
+                continue
+            said = self.spots.get(attribute.locates)
+            symbol = Name(self.op.dims[attribute.locates].symbol)
+            tensor = next(t for t in self.op.data_inputs if any(e.tree == symbol for e in t.dims.values()))
+            if tensor.name not in places or said is None:
+                return False
+            order, at = self.order(tensor), places[tensor.name]
+            axis = next(axis for axis, extent in tensor.dims.items() if extent.tree == symbol)
+            before = sum(len(at[other]) for other in order[: order.index(axis)])
+            ndim = self.arrays[tensor.name].ndim
+            inclusive = self.op.dims[attribute.locates].run and said[0] == ndim
+            if not inclusive and (not -ndim <= said[0] < ndim or said[0] % ndim != before):
+                return False
+            if inclusive and before != ndim:
+                return False
+        return True
+
+    # What shapes tell.
+
+    def extents_of(self, name: str) -> Facts:
+        tensor, shape = self.op.tensor(name), self.arrays[name].shape
+        found: Facts = {}
+        for axis, spots in self.places[name].items():
+            extents = tuple(shape[spot] for spot in spots)
+            found[axis] = extents if kind_of_extent(self.op, tensor.dims[axis].tree) != "one" else extents[0]
+        return found
+
+    def understood(self, lengths: Mapping[str, int]) -> Facts:
+        """All that follows; what contradicts is noted."""
+        op = self.op
+        for attribute in op.attributes:
+            if attribute.type in ("s64", "f32") or (attribute.type == "s64[]" and attribute.length):
+                self.read_number(attribute)
+        facts: Facts = dict(self.given)
+        facts |= self.joined(lengths)
+        pending, grown = dict.fromkeys(self.places), True
+        while grown:
+            grown = False
+            for symbol in op.lets:
+                value = self.named(symbol, facts) if symbol not in facts else None
+                if value is not None:
+                    facts[symbol], grown = value, True
+            for name in list(pending):
+                tensor = op.tensor(name)
+                flexible = self.broadcasts(tensor)
+                extents = {a: e for a, e in self.extents_of(name).items() if a not in flexible}
+                dims = {axis: extent for axis, extent in tensor.dims.items() if axis in extents}
+                try:
+                    learned = self.unify(dims, extents, facts)
+                except UndecidedError:
+                    continue
+                del pending[name]
+                grown = True
+                if learned is None:
+                    self.note(f"{name}-shape")
+                else:
+                    facts = learned
+        self.check_broadcast(facts)
+        self.check_values(facts)
+        self.check_presence(facts)
+        for constraint in op.constraints:
+            if constraint.expr and not all(each(self.value(constraint.expr, facts))):
+                self.note(constraint.id or "")
+        return facts
+
+    def joined(self, lengths: Mapping[str, int]) -> Facts:
+        """The sizes that inputs broadcast to."""
+        parts: dict[str, list[Fact]] = {}
+        loose: set[str] = set()
+        for name in self.places:
+            tensor = self.op.tensor(name)
+            for axis, extent in self.extents_of(name).items():
+                tree = tensor.dims[axis].tree
+                if isinstance(tree, Name):
+                    parts.setdefault(tree.id, []).append(extent)
+                    if axis in tensor.broadcast:
+                        loose.add(tree.id)
+        found: Facts = {}
+        for symbol in loose:
+            shapes = [part if isinstance(part, tuple) else (part,) for part in parts[symbol]]
+            try:
+                whole = np.broadcast_shapes(*shapes)
+            except ValueError:
+                for name in self.places:
+                    self.note(f"{name}-shape")
+                continue
+            found[symbol] = tuple(whole) if isinstance(parts[symbol][0], tuple) else whole[0]
+        return found
+
+    def check_broadcast(self, facts: Facts) -> None:
+        for name in self.places:
+            tensor = self.op.tensor(name)
+            for axis in self.broadcasts(tensor):
+                tree = tensor.dims[axis].tree
+                if not expr.names(tree) <= facts.keys():
+                    continue
+                own, whole = each(self.extents_of(name)[axis]), each(expr.evaluate(tree, facts))
+                tail = whole[len(whole) - len(own) :]
+                if any(mine not in (1, theirs) for mine, theirs in zip(own, tail, strict=True)):
+                    self.note(f"{name}-shape")
+        for attribute in self.op.attributes:
+            if attribute.per and len(self.numbers.get(attribute.name or "", ())) not in (1, facts.get(attribute.per)):
+                self.note(f"{attribute.name}-length")
+
+    def check_presence(self, facts: Facts) -> None:
+        for tensor in self.op.inputs:
+            if tensor.when is None:
+                continue
+            wanted, given = bool(self.value(tensor.when, facts)), tensor.name in self.arrays
+            if given and not wanted:
+                self.note(f"{tensor.name}-unwanted")
+            elif wanted and not given and not tensor.optional:
+                self.note(f"{tensor.name}-missing")
+
+    def output_shapes(self, lengths: Mapping[str, int], facts: Facts) -> dict[str, tuple[int, ...]]:
+        shapes = {}
+        for tensor in self.op.outputs:
+            if tensor.when is not None and not self.value(tensor.when, facts):
+                continue
+            order = self.order(tensor)
+            ndim = sum(self.count(tensor, axis, lengths) for axis in order)
+            try:
+                extents = {axis: each(expr.evaluate(tensor.dims[axis].tree, facts)) for axis in order}
+            except (Inexact, KeyError):
+                self.note("inexact-division")
+                continue
+            places = self.placed(tensor, ndim, lengths)
+            if places is None:
+                self.note("inexact-division")
+                continue
+            self.places[tensor.name] = places
+            cells = dict(self._cells(places, extents))
+            shapes[tensor.name] = tuple(cells[spot] for spot in range(ndim))
+        return shapes
+
+    @staticmethod
+    def _cells(places: Places, extents: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+        for axis, spots in places.items():
+            yield from zip(spots, extents[axis], strict=True)

@@ -1,0 +1,213 @@
+"""Operations of steps run directly, by brute force: every step over all values of its letters, in float64 or int64.
+
+In: an operation of steps, NumPy arrays and attribute values. Out: the outputs that the call has, each rounded once.
+Nothing here knows how kernels order, fuse or split steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..derive.program import INITIAL, Array, Part, program
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.model import Op
+from .indices import integers
+from .interpret import CHUNK, rounded
+from .judge_steps import StepJudge, StepJudgement
+from .validate import NUMPY, each
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log1p": np.log1p, "tanh": np.tanh, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": _erf, "abs": np.abs, "round": np.rint, "sign": np.sign,
+    "pow": np.power, "floor": np.floor, "ceil": np.ceil, "min": np.minimum, "max": np.maximum,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative,
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "select": np.where,
+}  # fmt: skip
+_COMBINE: dict[str, Any] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
+LEAST = -(2**63)
+
+
+def judge_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object]) -> StepJudgement:
+    """All that is wrong with a call of an operation of steps, and all that it tells."""
+    return StepJudge(op, inputs, attributes).steps_judgement()
+
+
+def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object]) -> dict[str, Any]:
+    """The outputs of a legal call by name; ValueError where the call is refused."""
+    judged = judge_steps(op, inputs, attributes)
+    if not judged.accepted:
+        raise ValueError(f"{op.op}: {', '.join(judged.violations)}")
+    with np.errstate(all="ignore"):
+        return _Run(op, inputs, judged).results()
+
+
+class _Run:
+    def __init__(self, op: Op, inputs: Sequence[Any], judged: StepJudgement) -> None:
+        assert judged.row is not None
+        self.op, self.judged, self.row = op, judged, judged.row
+        self.program = program(op)
+        self.whole = self.row["accumulate"] == "s64"
+        self.dtype = np.dtype(np.int64 if self.whole else np.float64)
+        self.symbols: dict[str, Any] = dict(judged.values)
+        self.shapes = {name: self.shape(array) for name, array in self.program.arrays.items()}
+        self.data: dict[str, Any] = {}
+        given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
+        for tensor in op.data_inputs:
+            shape = self.shapes[tensor.name]
+            if given.get(tensor.name) is None:
+                self.data[tensor.name] = np.full(math.prod(shape), float(tensor.absent or 0), self.dtype)
+            else:
+                self.data[tensor.name] = self.canonical(tensor.name, given[tensor.name]).ravel()
+        for name, entries in judged.lists.items():
+            self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
+
+    def shape(self, array: Array) -> tuple[int, ...]:
+        """The extents of an array, axis by axis in the order of the spec."""
+        return tuple(extent for axis in array.axes for extent in each(expr.evaluate(axis.extent, self.symbols)))
+
+    def canonical(self, name: str, array: Any) -> Any:
+        """An array with its axes in the order of the spec and at their full extents."""
+        places = self.judged.places[name]
+        shape: list[int] = []
+        for axis in self.program.arrays[name].axes:
+            whole, spots = each(expr.evaluate(axis.extent, self.symbols)), places.get(axis.name, ())
+            shape += [1] * (len(whole) - len(spots)) + [array.shape[spot] for spot in spots]
+        order = [spot for axis in self.program.arrays[name].axes for spot in places.get(axis.name, ())]
+        moved = np.transpose(array, order).astype(self.dtype).reshape(shape)
+        return np.broadcast_to(moved, self.shapes[name])
+
+    def results(self) -> dict[str, Any]:
+        for part in self.program.parts:
+            self.step(part)
+        found = {}
+        for tensor in self.op.outputs:
+            if tensor.name not in self.judged.shapes:
+                continue
+            places = self.judged.places[tensor.name]
+            order = [spot for axis in self.program.arrays[tensor.name].axes for spot in places.get(axis.name, ())]
+            shape = self.judged.shapes[tensor.name]
+            cells = stored(self.data[tensor.name], self.row[tensor.name]).reshape([shape[spot] for spot in order])
+            found[tensor.name] = np.ascontiguousarray(np.transpose(cells, np.argsort(order))).reshape(shape)
+        return found
+
+    def step(self, part: Part) -> None:
+        target = part.target
+        if target.tensor not in self.data:
+            first = INITIAL[part.operator]
+            if self.whole and math.isinf(first):
+                first = LEAST if first < 0 else -(LEAST + 1)
+            size = math.prod(self.shapes[target.tensor])
+            self.data[target.tensor] = np.full(size, first, self.dtype)
+        word = self.judged.words.get(part.by or "", "")
+        formula = next(formula for formula in part.formulas if formula.word == word)
+        for letters in self.walk(part.letters):
+            at, taken = self.position(target, letters)
+            spots = {}
+            for read in formula.reads:
+                spots[read], inside = self.position(read, letters)
+                taken = taken & inside
+            for guard in part.where:
+                for axis in range(max(self.judged_rank(), 1)):
+                    taken = taken & integers(guard.tree, letters, axis)
+            kept = {name: _kept(value, taken) for name, value in letters.items()}
+            value = self.value(formula.value, kept, {read: spot[taken] for read, spot in spots.items()})
+            value = np.broadcast_to(np.asarray(value).astype(self.dtype), at[taken].shape)
+            if part.operator == "set":
+                self.data[target.tensor][at[taken]] = value
+            else:
+                _COMBINE[part.operator].at(self.data[target.tensor], at[taken], value)
+
+    def judged_rank(self) -> int:
+        vectors = [
+            len(value)
+            for symbol, value in self.symbols.items()
+            if isinstance(value, tuple) and symbol not in self.op.runs
+        ]
+        return vectors[0] if vectors else 0
+
+    def walk(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Every combination of some letters, a chunk at a time, with the symbols of the call."""
+        extents = {name: expr.evaluate(self.program.letters[name].extent, self.symbols) for name in names}
+        shape = [entry for extent in extents.values() for entry in each(extent)]
+        for start in range(0, math.prod(shape), CHUNK):
+            flat = np.arange(start, min(start + CHUNK, math.prod(shape)))
+            columns = iter(np.unravel_index(flat, shape) if shape else ())
+            chunk = dict(self.symbols)
+            for name, extent in extents.items():
+                chunk[name] = tuple(next(columns) for _ in extent) if isinstance(extent, tuple) else next(columns)
+            yield {**chunk, "": np.zeros(len(flat), np.int64)}
+
+    def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Where an element of an array in canonical order stands, and whether it exists."""
+        at = letters[""]
+        inside = np.ones(len(at), bool)
+        extents = iter(self.shapes[read.tensor])
+        for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
+            for number in range(len(each(expr.evaluate(axis.extent, self.symbols)))):
+                extent = next(extents)
+                here = integers(index, letters, number)
+                inside = inside & (here >= 0) & (here < extent)
+                at = at * extent + here
+        return at, inside
+
+    def value(self, tree: Expr, letters: Mapping[str, Any], spots: Mapping[Read, Any]) -> Any:
+        """A value in float64 or int64, or a truth value; what is of integers only is exact."""
+        if isinstance(tree, Read):
+            return self.data[tree.tensor][spots[tree]]
+        if isinstance(tree, Number):
+            return np.asarray(tree.value, self.dtype if math.isfinite(tree.value) else np.float64)
+        whole = isinstance(tree, Binary) and tree.op == "%"
+        whole = whole or (isinstance(tree, Call) and (tree.function == "prod" or self._floors(tree)))
+        if isinstance(tree, Name) or whole:
+            found = np.asarray(integers(tree, letters))
+            return found if found.dtype == bool else found.astype(self.dtype)
+        operator, operands = _operator(tree)
+        values = [self.value(operand, letters, spots) for operand in operands]
+        result = _FUNCTIONS[operator](*values[:2]) if operator != "select" else np.where(*values)
+        for more in values[2:] if operator in ("min", "max") else ():
+            result = _FUNCTIONS[operator](result, more)
+        return result
+
+    def _floors(self, tree: Call) -> bool:
+        """floor and ceil of a quotient of integers: no element and no real number in it."""
+        if tree.function not in ("floor", "ceil"):
+            return False
+        reals = {a.symbol or a.name for a in self.op.attributes if a.type == "f32"}
+        return not any(
+            isinstance(node, Read)
+            or (isinstance(node, Number) and isinstance(node.value, float))
+            or (isinstance(node, Name) and node.id in reals)
+            or (isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS)
+            for node in expr.walk(tree)
+        )
+
+
+def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
+    if isinstance(node, Call):
+        return node.function, node.arguments
+    assert isinstance(node, (Unary, Binary))
+    return "neg" if isinstance(node, Unary) and node.op == "-" else node.op, expr.children(node)
+
+
+def stored(values: Any, dtype: str) -> Any:
+    """Values in the type of a tensor: real ones rounded once, to integers half to even; what is too large saturates."""
+    if dtype == "boolean":
+        return values != 0
+    if dtype in ("s32", "s8", "u8"):
+        limits = np.iinfo(NUMPY[dtype])
+        whole = np.where(np.isnan(values), 0, np.rint(values)) if values.dtype == np.float64 else values
+        return np.clip(whole, limits.min, limits.max).astype(limits.dtype)
+    return rounded(values.astype(np.float64), dtype)
+
+
+def _kept(value: Any, taken: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_kept(entry, taken) for entry in value)
+    return value[taken] if isinstance(value, np.ndarray) else value

@@ -1,0 +1,193 @@
+"""Where the axes of a call's arrays stand: runs of axes, broadcasting, places that attributes say.
+
+In: shapes, and what a generated `resolve` knows of an operation. Out: places, as positions in an array by the name of
+an axis, and extents; or a `Refusal`. A run is a tuple of axes, which may be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._errors import Refusal
+from ._numbers import int_list, real_scalar
+from ._rules import Described, Extent, Words, dtype_name, word
+from ._words import describe
+
+Places = Mapping[str, tuple[int, ...]]
+# The words by which attributes state data types, and what rows of data types call these.
+DTYPE_OF = {
+    "f32": "float32",
+    "f64": "float64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "s32": "int32",
+    "s8": "int8",
+    "u8": "uint8",
+    "boolean": "bool_",
+}
+
+
+def truth(name: str, value: object) -> bool:
+    """A truth value: Python's or NumPy's, and nothing else that is true or false."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise Refusal(f"{name}-kind", name, describe(value), "True or False", wrong_kind=True)
+
+
+def reals(name: str, value: object) -> tuple[float, ...]:
+    """A list of real numbers, each rounded to f32."""
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuf":
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        raise Refusal(f"{name}-kind", name, describe(value), "a list of numbers", wrong_kind=True)
+    with np.errstate(over="ignore"):
+        return tuple(float(np.float32(real_scalar(name, entry))) for entry in value)
+
+
+def per(name: str, entries: Sequence[Any], extent: int) -> None:
+    """A list with an entry for each cell of a size, or with one for all."""
+    if len(entries) not in (1, extent):
+        expected = f"1 entry, or {extent}" if extent != 1 else "1 entry"
+        raise Refusal(f"{name}-length", name, f"{list(entries)[:8]} ({len(entries)} entries)", expected)
+
+
+def dtype_row(
+    rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None], stated: Mapping[str, tuple[str, str]]
+) -> int:
+    """The first row that fits every given input, and what attributes state of outputs: their names and words."""
+    given = {name: dtype_name(tensor.dtype) for name, tensor in inputs.items() if tensor is not None}
+    fitting = [n for n, row in enumerate(rows) if all(row[name] == dtype for name, dtype in given.items())]
+    for number in fitting:
+        if all(rows[number][output] == dtype for output, (_, dtype) in stated.items()):
+            return number
+    if fitting:
+        attribute, dtype = next(iter(stated.values()))
+        output = next(iter(stated))
+        expected = " or ".join(dict.fromkeys(rows[number][output] for number in fitting))
+        raise Refusal(f"{attribute}-value", attribute, repr(dtype), f"{expected}, with these inputs")
+    nearest = min(rows, key=lambda row: sum(row[name] != dtype for name, dtype in given.items()))
+    argument = next(name for name, dtype in given.items() if nearest[name] != dtype)
+    choices = dict.fromkeys("(" + ", ".join(f"{name} {row[name]}" for name in given) + ")" for row in rows)
+    raise Refusal("dtypes", argument, ", ".join(f"{n} {d}" for n, d in given.items()), " or ".join(choices))
+
+
+def dtype_word(name: str, value: object, words: Words) -> str:
+    """A word that states a data type, which `out` may say where the attribute does not."""
+    if value is None:
+        raise Refusal(f"{name}-missing", name, "not given", "the data type of the output, here or by `out`")
+    return word(name, value, words)
+
+
+def position(name: str, value: int, tensor: str, axes: int, *, end: bool = False) -> int:
+    """The axis that a number says, from the end where it is negative; `end` allows the place behind the last."""
+    most = axes if end else axes - 1
+    if not -axes <= value <= most:
+        expected = f"within {-axes} to {most}: {tensor} has {axes} axes" if axes else f"{tensor} with at least one axis"
+        raise Refusal(f"{name}-range", name, str(value), expected, min(max(value, -axes), most) if most >= 0 else None)
+    return value + axes if value < 0 else value
+
+
+def positions(name: str, value: object, tensor: str, axes: int) -> tuple[int, ...]:
+    """The axes that a list says, in their order; each at most once."""
+    entries = int_list(name, value)
+    found = tuple(sorted(position(name, entry, tensor, axes) for entry in entries))
+    if len(set(found)) != len(found):
+        raise Refusal(f"{name}-range", name, str(list(entries)), "each axis at most once", sorted(set(found)))
+    return found
+
+
+def before(name: str, place: int, fixed: int) -> int:
+    """How many axes the run in front of a place has, where `fixed` others stand there too."""
+    if place < fixed:
+        raise Refusal(f"{name}-range", name, f"axis {place}", f"at least {fixed}: so many axes stand before it", fixed)
+    return place - fixed
+
+
+def agrees(name: str, place: int, expected: int) -> None:
+    """A place that the shapes have told already."""
+    if place != expected:
+        raise Refusal(f"{name}-range", name, f"axis {place}", f"axis {expected}", expected)
+
+
+def rest(name: str, tensor: Described, fixed: int) -> int:
+    """How many axes a run has, where `fixed` others stand beside it."""
+    if len(tensor.shape) < fixed:
+        got = f"shape {tuple(tensor.shape)} ({len(tensor.shape)} axes)"
+        raise Refusal(f"{name}-rank", name, got, f"at least {fixed} axes")
+    return len(tensor.shape) - fixed
+
+
+def placed(order: Sequence[str], counts: Mapping[str, int], spots: Mapping[str, tuple[int, ...]]) -> Places:
+    """Where axes stand that follow on each other, but for those whose `spots` are said."""
+    taken = {spot for axis in order for spot in spots.get(axis, ())}
+    free = iter(spot for spot in range(sum(counts[axis] for axis in order)) if spot not in taken)
+    return {axis: spots[axis] if axis in spots else tuple([next(free) for _ in range(counts[axis])]) for axis in order}
+
+
+def split(shape: Sequence[int], places: Places, vectors: Sequence[str]) -> dict[str, Extent]:
+    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple."""
+    return {
+        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]]
+        for axis, spots in places.items()
+    }
+
+
+def join(places: Places, extents: Mapping[str, Extent]) -> tuple[int, ...]:
+    """The shape with those extents."""
+    cells: dict[int, int] = {}
+    for axis, spots in places.items():
+        extent = extents[axis]
+        cells.update(zip(spots, extent if isinstance(extent, tuple) else (extent,)))
+    return tuple(cells[spot] for spot in range(len(cells)))
+
+
+def fits(name: str, shape: Sequence[int], found: Mapping[str, Extent], known: Mapping[str, Extent]) -> None:
+    """The extents of a tensor must be those that are known."""
+    if any(found[axis] != extent for axis, extent in known.items()):
+        expected = ", ".join(f"{axis} = {_say(extent)}" for axis, extent in known.items())
+        got = ", ".join(f"{axis} = {_say(extent)}" for axis, extent in found.items())
+        raise Refusal(f"{name}-shape", name, f"of shape {tuple(shape)} ({got})", expected)
+
+
+def joined(symbol: str, parts: Sequence[tuple[str, Extent | None, bool]]) -> Extent:
+    """The size that inputs broadcast to: each is the name of a tensor, its extents, and whether it may be stretched.
+
+    Extents are matched from the last; one of 1, or one that is missing, goes with any.
+    """
+    given = [part for part in parts if part[1] is not None]
+    wide = {name: extent if isinstance(extent, tuple) else (extent,) for name, extent, _ in given}
+    rank = max(map(len, wide.values()), default=0)
+    whole = [1] * rank
+    for extents in wide.values():
+        for at, extent in enumerate(extents, start=rank - len(extents)):
+            whole[at] = extent if whole[at] == 1 else whole[at]
+    for name, extents, stretches in ((name, wide[name], stretches) for name, _, stretches in given):
+        tail = whole[rank - len(extents) :]
+        fitting = all(mine == theirs or (mine == 1 and stretches) for mine, theirs in zip(extents, tail))
+        if not fitting or (len(extents) != rank and not stretches):
+            expected = f"{symbol} = {_say(tuple(whole))}" + (", or 1 where it is stretched" if stretches else "")
+            raise Refusal(f"{name}-shape", name, f"such that {symbol} = {_say(extents)}", expected)
+    return tuple(whole) if isinstance(given[0][1], tuple) else whole[0]
+
+
+def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool) -> None:
+    """An input that only some calls have."""
+    if value is not None and not wanted:
+        raise Refusal(f"{name}-unwanted", name, "given", f"left out, unless {say}")
+    if value is None and wanted and not optional:
+        raise Refusal(f"{name}-missing", name, "not given", f"an array, since {say}", wrong_kind=True)
+
+
+def divisor(value: Extent, say: str) -> None:
+    """What an index divides by must be at least 1."""
+    if any(entry < 1 for entry in (value if isinstance(value, tuple) else (value,))):
+        raise Refusal("inexact-division", "shape", f"a divisor {say} = {_say(value)}", "a divisor of at least 1")
+
+
+def _say(extent: Extent) -> str:
+    if isinstance(extent, tuple):
+        return "x".join(map(str, extent)) or "no axes"
+    return str(extent)

@@ -1,0 +1,85 @@
+// What the values of steps are made with: functions of real numbers, conversions to integers, walks over strides.
+// A function's name ends in the type that it works in. Each is what the C library says, so that its error is that of
+// the C library.
+
+#ifndef OPWRIGHT_FUNCTIONS_H
+#define OPWRIGHT_FUNCTIONS_H
+
+#include <math.h>
+#include <stdint.h>
+
+static inline float opwright_exp_f32(float x) { return expf(x); }
+static inline float opwright_exp2_f32(float x) { return exp2f(x); }
+static inline float opwright_log_f32(float x) { return logf(x); }
+static inline float opwright_log1p_f32(float x) { return log1pf(x); }
+static inline float opwright_tanh_f32(float x) { return tanhf(x); }
+static inline float opwright_erf_f32(float x) { return erff(x); }
+static inline float opwright_sqrt_f32(float x) { return sqrtf(x); }
+static inline float opwright_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
+static inline float opwright_abs_f32(float x) { return fabsf(x); }
+static inline float opwright_round_f32(float x) { return rintf(x); }
+static inline float opwright_floor_f32(float x) { return floorf(x); }
+static inline float opwright_ceil_f32(float x) { return ceilf(x); }
+static inline float opwright_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
+static inline float opwright_pow_f32(float x, float y) { return powf(x, y); }
+
+static inline double opwright_exp_f64(double x) { return exp(x); }
+static inline double opwright_exp2_f64(double x) { return exp2(x); }
+static inline double opwright_log_f64(double x) { return log(x); }
+static inline double opwright_log1p_f64(double x) { return log1p(x); }
+static inline double opwright_tanh_f64(double x) { return tanh(x); }
+static inline double opwright_erf_f64(double x) { return erf(x); }
+static inline double opwright_sqrt_f64(double x) { return sqrt(x); }
+static inline double opwright_rsqrt_f64(double x) { return 1.0 / sqrt(x); }
+static inline double opwright_abs_f64(double x) { return fabs(x); }
+static inline double opwright_round_f64(double x) { return rint(x); }
+static inline double opwright_floor_f64(double x) { return floor(x); }
+static inline double opwright_ceil_f64(double x) { return ceil(x); }
+static inline double opwright_sign_f64(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
+static inline double opwright_pow_f64(double x, double y) { return pow(x, y); }
+
+static inline int64_t opwright_abs_s64(int64_t x) { return x < 0 ? (int64_t)(0 - (uint64_t)x) : x; }
+static inline int64_t opwright_sign_s64(int64_t x) { return (x > 0) - (x < 0); }
+
+// To integers: a real number is rounded half to even, what is too large becomes the greatest or the least, NaN becomes 0.
+static inline double opwright_whole(double x, double least, double most)
+{
+    const double rounded = rint(x);
+    return rounded >= most ? most : rounded > least ? rounded : rounded <= least ? least : 0.0;
+}
+
+static inline int32_t opwright_s32_of_f64(double x) { return (int32_t)opwright_whole(x, INT32_MIN, INT32_MAX); }
+static inline int8_t opwright_s8_of_f64(double x) { return (int8_t)opwright_whole(x, INT8_MIN, INT8_MAX); }
+static inline uint8_t opwright_u8_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, UINT8_MAX); }
+
+static inline int64_t opwright_clamped(int64_t x, int64_t least, int64_t most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
+static inline int32_t opwright_s32_of_s64(int64_t x) { return (int32_t)opwright_clamped(x, INT32_MIN, INT32_MAX); }
+static inline int8_t opwright_s8_of_s64(int64_t x) { return (int8_t)opwright_clamped(x, INT8_MIN, INT8_MAX); }
+static inline uint8_t opwright_u8_of_s64(int64_t x) { return (uint8_t)opwright_clamped(x, 0, UINT8_MAX); }
+
+// A run of axes is walked row by row, a row along its last axis: how many rows there are,
+static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
+{
+    int64_t rows = 1;
+    for (int64_t axis = 0; axis + 1 < rank; ++axis) {
+        rows *= extents[axis];
+    }
+    return rows;
+}
+
+// and where one begins in an array of those strides.
+static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
+{
+    int64_t offset = 0;
+    for (int64_t axis = rank - 2; axis >= 0; --axis) {
+        offset += row % extents[axis] * strides[axis];
+        row /= extents[axis];
+    }
+    return offset;
+}
+
+#endif

@@ -1,0 +1,215 @@
+"""Operations of steps, from YAML to called kernels: each held against the interpreter, on views, threads and no cells."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from opwright.language.model import Library
+from opwright.oracle.run_steps import compute_steps, judge_steps
+from support.package import package
+
+SPECS = Path(__file__).parents[1] / "data" / "steps"
+F32, BF16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
+GENERATOR = np.random.default_rng(17)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, ModuleType]:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(SPECS.glob("*.yaml"))}
+    return package(texts, tmp_path_factory.mktemp("steps"), "steps_package")
+
+
+def whole(*shape: int, dtype: Any = F32) -> Any:
+    """Small integers, of which sums and products are exact."""
+    if np.dtype(dtype) == np.bool_:
+        return GENERATOR.integers(0, 2, shape).astype(bool)
+    least = 0 if np.dtype(dtype).kind == "u" else -4
+    return GENERATOR.integers(least, 5, shape).astype(dtype)
+
+
+def real(*shape: int, dtype: Any = F32) -> Any:
+    return GENERATOR.normal(size=shape).astype(dtype)
+
+
+# The function, the inputs, the attributes.
+Call = tuple[str, Sequence[Any], Mapping[str, Any]]
+CALLS: tuple[Call, ...] = (
+    *(("soft_max", [real(3, 5, 4)], {"axis": axis}) for axis in (0, 1, 2, -1, -3)),
+    ("soft_max", [real(7)], {}),
+    ("soft_max", [real(2, 300, 2, 3, dtype=BF16)], {"axis": 1}),
+    ("soft_max", [real(2, 700, dtype=np.float16)], {"axis": 0}),
+    ("soft_max", [real(3, 4, dtype=np.float64)], {}),
+    ("add", [whole(2, 3, 4), whole(2, 3, 4)], {"auto_broadcast": "none"}),
+    ("add", [whole(2, 3, 4), whole(4)], {}),
+    ("add", [whole(3, 1), whole(2, 1, 5)], {}),
+    ("add", [whole(), whole(2, 1, 5)], {}),
+    ("add", [whole(), whole()], {}),
+    ("add", [whole(1000, dtype=BF16), whole(1, dtype=BF16)], {}),
+    ("add", [whole(6, 2, dtype=np.int32) * 2**29, whole(2, dtype=np.int32) * 2**29], {}),
+    ("add", [whole(5, dtype=np.uint8), whole(3, 1, dtype=np.int8)], {}),
+    *(("gelu", [real(2, 1500)], {"mathematical": word}) for word in ("gelu_erf", "gelu_tanh")),
+    ("mat_mul", [whole(5, 7), whole(7, 3)], {}),
+    ("mat_mul", [whole(2, 1, 5, 7), whole(4, 7, 3), whole(3)], {}),
+    ("mat_mul", [whole(7, 5), whole(3, 7)], {"transpose_a": True, "transpose_b": True}),
+    ("mat_mul", [whole(5, 0), whole(0, 3)], {}),
+    ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
+    *(
+        ("reduce_sum", [whole(3, 4, 5)], {"axes": axes, "keep_dims": keep})
+        for axes, keep in itertools.product(((0,), [1, 2], (), (-1, 0), (0, 1, 2)), (False, True))
+    ),
+    ("reduce_sum", [whole(0, 4)], {"axes": (0,)}),
+    ("reduce_sum", [whole(40, 40, dtype=np.int8)], {"axes": (1,)}),
+    *(("layer_norm", [real(4, 3, 5), real(3, 5), real(3, 5)], {"begin_norm_axis": begin}) for begin in (1, -2)),
+    ("layer_norm", [real(4, 3, 5)], {"begin_norm_axis": 2, "use_affine": False, "keep_stats": False}),
+    ("layer_norm", [real(4, 3), real(4, 3), None], {"begin_norm_axis": 0}),
+    ("layer_norm", [real(4, 30, dtype=BF16), real(30), real(30)], {}),
+    ("batch_norm_forward_training", [real(4, 5, 3), real(3), np.abs(real(3))], {"epsilon": 1e-3}),
+    ("batch_norm_forward_training", [real(4, 3, 5, 2), real(3), np.abs(real(3))], {"epsilon": 1e-3, "data_format": "NCX"}),
+    ("type_cast", [np.array([-0.0, 0.5, 1.5, 2.5, -300, 300, np.nan, np.inf, -np.inf], np.float32)], {"dtype": "s8"}),
+    ("type_cast", [np.array([-0.0, 0.5, np.nan, 0.0], np.float32)], {"dtype": "boolean"}),
+    ("type_cast", [real(700)], {"dtype": "bf16"}),
+    ("type_cast", [real(3, 2, dtype=BF16)], {"dtype": "f32"}),
+    ("type_cast", [whole(3, 2, dtype=np.int8)], {"dtype": "f32"}),
+    ("select", [whole(3, 4, dtype=bool), whole(2, 1, 1), whole(4)], {}),
+    ("greater_equal", [np.array([1, np.nan, 2], np.float32), np.array([1, 1, np.nan], np.float32)], {}),
+    ("greater_equal", [whole(2, 3, dtype=np.int32), whole(3, dtype=np.int32)], {}),
+    ("quantize", [real(2, 3, 4) * 10], {"scales": [0.5, 0.25, 2], "zps": [3, 100, -7], "dtype": "s8"}),
+    ("quantize", [real(2, 3, 4) * 100], {"scales": (0.5,), "axis": -1}),
+    *(
+        ("max_pool", [whole(*shape)], {"kernel": kernel, "strides": strides, "pads": pads, "data_format": word})
+        for shape, kernel, strides, pads, word in (
+            ((2, 9, 3), [3], [2], [1], "NXC"),
+            ((2, 3, 9, 8), [3, 2], [2, 3], [1, 0], "NCX"),
+            ((1, 4, 5, 6, 2), [2, 3, 1], [1, 2, 1], [0, 1, 0], "NXC"),
+        )
+    ),
+    ("max_pool", [whole(2, 600, 1)], {"kernel": [5], "dilations": [2]}),
+    ("spread", [whole(2, 5)], {"kernel": [3], "strides": [2]}),
+    ("spread", [whole(2, 5, 4)], {"kernel": [3, 2], "strides": [2, 3]}),
+    ("nearest", [whole(2, 5)], {"extents": [13]}),
+    ("nearest", [whole(2, 5, 4, 3)], {"extents": [3, 9, 1]}),
+    ("causal_scores", [real(2, 4, 5, 8), real(2, 2, 7, 8)], {"scale": 0.5}),
+    ("causal_scores", [real(4, 5, 8), real(4, 3, 8)], {}),
+    ("statistics", [real(3, 400)], {}),
+    ("statistics", [real()], {}),
+)  # fmt: skip
+
+
+def outputs(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def same(found: Any, expected: Any) -> None:
+    """Equal where numbers are whole, else as near as f32, or the output's type, allows."""
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    precision = {BF16: 1e-2, np.dtype(np.float16): 2e-3}.get(found.dtype, 1e-5)
+    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=precision, atol=precision)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0]}-{call[1][0].shape}-{call[2]}")
+def test_a_kernel_computes_what_the_interpreter_does(made: tuple[Library, ModuleType], call: Call) -> None:
+    library, kernels = made
+    function, inputs, attributes = call
+    expected = compute_steps(library.op(function), inputs, attributes)
+    found = outputs(getattr(kernels, function)(*inputs, **attributes))
+    assert len(found) == len(expected)
+    for array, name in zip(found, expected, strict=True):
+        same(array, expected[name])
+
+
+def views(array: Any) -> list[Any]:
+    """The same cells in other orders of memory: transposed, backwards, with gaps."""
+    if array.ndim == 0:
+        return [array.copy()] * 3
+    gaps = np.empty([2 * extent for extent in array.shape], array.dtype)[
+        tuple(slice(None, None, 2) for _ in array.shape)
+    ]
+    gaps[...] = array
+    backwards = array[tuple(slice(None, None, -1) for _ in array.shape)].copy()
+    return [array.T.copy().T, backwards[tuple(slice(None, None, -1) for _ in array.shape)], gaps]
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("call", CALLS[::2], ids=lambda call: f"{call[0]}-{call[1][0].shape}-{call[2]}")
+def test_views_and_out_and_threads_change_no_bit(made: tuple[Library, ModuleType], call: Call, number: int) -> None:
+    _, kernels = made
+    function, inputs, attributes = call
+    run = getattr(kernels, function)
+    expected = outputs(run(*inputs, **attributes, threads=1))
+    viewed = [None if array is None else views(array)[number] for array in inputs]
+    targets = [views(np.zeros_like(array))[number] for array in expected]
+    out = targets[0] if len(targets) == 1 else tuple(targets)
+    for found in (
+        outputs(run(*viewed, **attributes, threads=3)),
+        outputs(run(*viewed, **attributes, out=out, threads=2)),
+    ):
+        for array, wanted in zip(found, expected, strict=True):
+            assert array.tobytes() == wanted.tobytes() or (array == wanted).all()
+    assert all(
+        np.shares_memory(array, target) for array, target in zip(outputs(out), targets, strict=True) if array.size
+    )
+
+
+REFUSED: tuple[tuple[Call, str], ...] = (
+    (("soft_max", [real(2, 3)], {"axis": 2}), "axis-range"),
+    (("soft_max", [real()], {"axis": 0}), "axis-range"),
+    (("soft_max", [whole(2, dtype=np.int32)], {}), "dtypes"),
+    (("add", [whole(3), whole(4)], {}), "src_1-shape"),
+    (("add", [whole(3), whole(1)], {"auto_broadcast": "none"}), "src_1-shape"),
+    (("mat_mul", [whole(3), whole(3, 4)], {}), "src-rank"),
+    (("mat_mul", [whole(2, 3), whole(4, 5)], {}), "weights-shape"),
+    (("mat_mul", [whole(2, 3), whole(3, 5)], {"transpose_a": 1}), "transpose_a-kind"),
+    (("reduce_sum", [whole(2, 3)], {"axes": [0, 0]}), "axes-range"),
+    (("reduce_sum", [whole(2, 3)], {"axes": [2]}), "axes-range"),
+    (("layer_norm", [real(4, 3), real(3), None], {"use_affine": False}), "gamma-unwanted"),
+    (("layer_norm", [real(4, 3), real(4), None], {}), "gamma-shape"),
+    (("type_cast", [real(3)], {}), "dtype-missing"),
+    (("type_cast", [whole(3, dtype=np.int8)], {"dtype": "bf16"}), "dtype-value"),
+    (("quantize", [real(2, 3)], {"scales": [1, 2], "axis": 1}), "scales-length"),
+    (("quantize", [real(2, 3)], {"scales": 1.0}), "scales-kind"),
+    (("max_pool", [whole(2, 3)], {"kernel": [1]}), "spatial-rank"),
+    (("max_pool", [whole(2, 3, 4)], {"kernel": [9]}), "dst-spatial-extent"),
+    (("causal_scores", [real(3, 5, 8), real(2, 3, 8)], {}), "heads-in-groups"),
+)
+
+
+@pytest.mark.parametrize(("call", "rule"), REFUSED, ids=lambda part: part if isinstance(part, str) else part[0])
+def test_a_call_that_breaks_a_rule_is_refused_by_both(made: tuple[Library, ModuleType], call: Call, rule: str) -> None:
+    library, kernels = made
+    function, inputs, attributes = call
+    with pytest.raises(kernels.SpecError) as caught:
+        getattr(kernels, function)(*inputs, **attributes)
+    assert caught.value.rule == rule
+    assert ".yaml:" in caught.value.spec
+    if rule != "dtype-missing":  # which `out` can say
+        assert not judge_steps(library.op(function), inputs, attributes).accepted
+
+
+def test_the_dtype_of_out_is_taken_where_the_attribute_is_not_given(made: tuple[Library, ModuleType]) -> None:
+    out = np.empty(3, np.int8)
+    assert made[1].type_cast(np.array([1.5, -7, 1000], np.float32), out=out) is out
+    assert out.tolist() == [2, -7, 127]
+
+
+def test_out_that_shares_memory_with_an_input_is_refused(made: tuple[Library, ModuleType]) -> None:
+    array = whole(4)
+    with pytest.raises(made[1].SpecError, match="shares memory"):
+        made[1].add(array, array, out=array)
+
+
+def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, ModuleType]) -> None:
+    kernels = made[1]
+    given = kernels.TensorSpec((4, 3, 5), "float32")
+    assert kernels.infer_shape("reduce_sum", given, axes=[1], keep_dims=True) == (4, 1, 5)
+    assert kernels.infer_shape("layer_norm", given, begin_norm_axis=1, use_affine=False) == ((4, 3, 5), (4,), (4,))
+    told = str(kernels.explain("soft_max", given, axis=1))
+    assert "soft_max_f32_portable" in told
+    assert "(before" in told or "before" in told
