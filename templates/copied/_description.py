@@ -100,7 +100,7 @@ class Description:
     function: str
     inputs: tuple[InputInfo, ...]
     output: str
-    attributes: Mapping[str, str]  # name to kind: number, list or word
+    attributes: Mapping[str, str]  # name to kind: number, list, word, or any
     defaults: Mapping[str, object]
     rows: tuple[tuple[str, Mapping[str, str]], ...]
     layouts: Mapping[str, tuple[str, ...]]
