@@ -435,12 +435,7 @@ def _used_inputs(op: Op) -> Iterator[Problem]:
 
 
 def steps(op: Op) -> Iterator[Problem]:
-    try:
-        found = plan(op)
-    except SpecInvalid as invalid:
-        yield from invalid.problems
-        return
-    for step in found:
+    for step in plan(op):
         if isinstance(step, Bind) and step.tensor.optional:
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
                 message = (
@@ -451,14 +446,11 @@ def steps(op: Op) -> Iterator[Problem]:
 
 def kernels(op: Op) -> Iterator[Problem]:
     """Every layout and class once; the data types change no loop."""
-    try:
-        members = [member.name for member in size_fields(op)]
-        for name in {name for name in members if members.count(name) > 1}:
-            yield Problem(op.at, "name-collision", f"the name '{name}' would stand twice among the sizes of a kernel")
-        for layouts in layout_choices(op):
-            for group in op.classes or (None,):
-                kernel(Variant(op, op.dtypes[0], layouts, group, PORTABLE))
-        if op.normal_form is not None:
-            forms(op, op.normal_form)
-    except SpecInvalid as invalid:
-        yield from invalid.problems
+    members = [member.name for member in size_fields(op)]
+    for name in {name for name in members if members.count(name) > 1}:
+        yield Problem(op.at, "name-collision", f"the name '{name}' would stand twice among the sizes of a kernel")
+    for layouts in layout_choices(op):
+        for group in op.classes or (None,):
+            kernel(Variant(op, op.dtypes[0], layouts, group, PORTABLE))
+    if op.normal_form is not None:
+        forms(op, op.normal_form)

@@ -2,7 +2,7 @@
 
 In: complete operations. Out: problems, noted in the list that the loader hands in. Behind these rules nothing in the
 generator may fail on a spec: the last stage of `check_op` derives every kernel once. A rule is a generator function
-that yields what breaks it; a stage runs only when the stages before it found nothing.
+that yields or raises what breaks it; a stage runs only when the stages before it found nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..emit.scopes import RESERVED_NAMES
 from .dtypes import ACCUMULATORS, OF_KERNELS
 from .model import Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
-from .source import Mark, Problem, suggestion
+from .source import Mark, Problem, SpecInvalid, suggestion
 from .surface import TAKEN_BY_PACKAGE
 from .types import symbol_of
 
@@ -89,10 +89,18 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
 
     stages = STAGES_OF_STEPS if op.stepped else STAGES
     for stage in (*stages[:1], (*stages[1], sources), *stages[2:]):
-        found = [problem for rule in stage for problem in rule(op)]
+        found = [problem for rule in stage for problem in _broken(rule, op)]
         problems.extend(found)
         if found:
             return
+
+
+def _broken(rule: Rule, op: Op) -> Iterator[Problem]:
+    """What one rule finds, whether it yields or raises it."""
+    try:
+        yield from rule(op)
+    except SpecInvalid as invalid:
+        yield from invalid.problems
 
 
 def check_library(ops: Sequence[Op], problems: Problems) -> None:
