@@ -17,10 +17,12 @@ from ..derive.normal_form import normal_form
 from ..derive.signature import FAST_NAMES
 from ..derive.variants import ISAS, layout_choices, row_name, stem
 from ..emit.scopes import RESERVED_NAMES
+from ..emit.step_kernels import step_unit
+from ..emit.step_module import step_wrapper
 from .dtypes import ACCUMULATORS, OF_KERNELS
 from .model import Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
-from .source import Mark, Problem, suggestion
+from .source import Mark, Problem, SpecInvalid, suggestion
 from .types import symbol_of
 
 Rule = Callable[[Op], Iterator[Problem]]
@@ -524,6 +526,15 @@ def _variant_count(op: Op) -> Iterator[Problem]:
         yield Problem(place(op.op, op.at), "variants", message)
 
 
+def _calls_of_steps(op: Op) -> Iterator[Problem]:
+    """Every call can be understood, and every kernel be made."""
+    try:
+        step_wrapper(op)
+        step_unit(op)
+    except SpecInvalid as invalid:
+        yield from invalid.problems
+
+
 STAGES: tuple[tuple[Rule, ...], ...] = (
     (_complete, _counted, _plain),
     (_names, _attributes, _tensors, _dtypes, _constraints, _classes),
@@ -541,7 +552,7 @@ STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (meaning.expressions,),
     (steps.semantics,),
     (step_keys.dtypes, meaning.steps),
-    (steps.calls,),
+    (_calls_of_steps,),
 )
 
 
