@@ -6,17 +6,11 @@
 
 from __future__ import annotations
 
-from marshal import dumps as _dumps
 from typing import Any
 
-from numpy import empty as _empty
-from numpy import ndarray as _ndarray
-
-from . import _operation, _specialize
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo, Integers, SizeField
 from ._operation import Operation
-from ._scratch import memory as _memory
 
 WORDS: dict[str, rules.Words] = {
     "auto_pad": rules.Words(
@@ -286,18 +280,18 @@ OPERATION = Operation(
         InputInfo("dst_shape", "dst_shape_tensor", True, True),
     ),
     output="diff_src",
-    attributes=(
-        "strides",
-        "pads_begin",
-        "pads_end",
-        "dilations",
-        "auto_pad",
-        "output_padding",
-        "groups",
-        "data_format",
-        "weights_format",
-        "dst_shape",
-    ),
+    attributes={
+        "strides": "list",
+        "pads_begin": "list",
+        "pads_end": "list",
+        "dilations": "list",
+        "auto_pad": "word",
+        "output_padding": "list",
+        "groups": "number",
+        "data_format": "word",
+        "weights_format": "word",
+        "dst_shape": "list",
+    },
     defaults={
         "auto_pad": "none",
         "output_padding": None,
@@ -476,87 +470,12 @@ def convolution_backward_data(
     of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
     before anything is written. docs/convolution_backward_data.md has every rule and formula.
     """
-    _inputs = (diff_dst, weights, dst_shape_tensor)
-    _attributes: Any = (
-        strides,
-        pads_begin,
-        pads_end,
-        dilations,
-        auto_pad,
-        output_padding,
-        groups,
-        data_format,
-        weights_format,
-        dst_shape,
+    return OPERATION.call(
+        (diff_dst, weights, dst_shape_tensor),
+        (groups,),
+        (strides, pads_begin, pads_end, dilations, output_padding, dst_shape),
+        (auto_pad, data_format, weights_format),
+        out,
+        threads,
+        specialize,
     )
-    # A call like one before, with arrays that need no copies, is over in a few steps; any other goes through them all.
-    if (
-        type(diff_dst) is _ndarray
-        and type(weights) is _ndarray
-        and (
-            dst_shape_tensor is None
-            or (type(dst_shape_tensor) is _ndarray and dst_shape_tensor.size <= _operation.KEPT_EXTENTS and out is None)
-        )
-        and (out is None or type(out) is _ndarray)
-        and (type(strides) is list or type(strides) is tuple)
-        and (type(pads_begin) is list or type(pads_begin) is tuple)
-        and (type(pads_end) is list or type(pads_end) is tuple)
-        and (type(dilations) is list or type(dilations) is tuple)
-        and (output_padding is None or type(output_padding) is list or type(output_padding) is tuple)
-        and (dst_shape is None or type(dst_shape) is list or type(dst_shape) is tuple)
-    ):
-        try:
-            _numbers = (
-                groups,
-                *strides,
-                False, *pads_begin,
-                False, *pads_end,
-                False, *dilations,
-                False, *(() if output_padding is None else output_padding),
-                False, *(() if dst_shape is None else dst_shape),
-            )
-            sum(_numbers)  # fails where one is a list, which marshal would walk through
-            _key = (
-                "convolution_backward_data",
-                diff_dst.dtype,
-                diff_dst.shape,
-                weights.dtype,
-                weights.shape,
-                None if dst_shape_tensor is None else dst_shape_tensor.dtype,
-                None if dst_shape_tensor is None else dst_shape_tensor.tobytes(),
-                output_padding is None,
-                dst_shape is None,
-                "\0".join((auto_pad, data_format, weights_format)),
-                _dumps(_numbers, 2),
-            )
-            _plan = _operation.PLANS.get(_key)
-            if (
-                _plan is not None
-                and _plan.uniform
-                and diff_dst.flags.carray
-                and weights.flags.carray
-                and (out is None or (out.dtype is _plan.dtype and out.shape == _plan.shape and out.flags.carray))
-            ):
-                if specialize is not None or _specialize.setting is not False:
-                    _plan = OPERATION.specialized(_plan, specialize)
-                _address, _kind, _bits = _plan.address, _plan.output, _plan.bits
-                _at_diff_dst = _address(_kind, diff_dst if _bits is None else diff_dst.getfield(_bits))
-                _at_weights = _address(_kind, weights if _bits is None else weights.getfield(_bits))
-                _result = _empty(_plan.shape, _plan.dtype) if out is None else out
-                _start = _address(_kind, _result if _bits is None else _result.getfield(_bits), True)
-                if out is None or not (  # arrays without gaps whose ends do not cross lie apart
-                    (_end := _start + out.size)
-                    and (
-                        (_at_diff_dst < _end and _start < _at_diff_dst + diff_dst.size)
-                        or (_at_weights < _end and _start < _at_weights + weights.size)
-                    )
-                ):
-                    _parts = 1
-                    if threads is not None or _plan.terms >= _operation.SERIAL_TERMS:
-                        _parts = _operation.thread_count(_plan, threads)
-                    _team, _size = _plan.alone if _parts == 1 else _plan.workers(_parts)
-                    _plan.kernel(_at_diff_dst, _at_weights, _start, _plan.sizes, _team, _memory(_size))
-                    return _result
-        except Exception:  # of whatever kind: what is refused is told below
-            pass
-    return OPERATION.call(_inputs, _attributes, out, threads, specialize)

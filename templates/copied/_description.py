@@ -100,7 +100,7 @@ class Description:
     function: str
     inputs: tuple[InputInfo, ...]
     output: str
-    attributes: tuple[str, ...]
+    attributes: Mapping[str, str]  # name to kind: number, list, word, or any
     defaults: Mapping[str, object]
     rows: tuple[tuple[str, Mapping[str, str]], ...]
     layouts: Mapping[str, tuple[str, ...]]
@@ -113,6 +113,11 @@ class Description:
     named: Mapping[str, str]
     arrangements: Mapping[str, tuple[str, ...]]
     resolve: Callable[..., Resolution]
+
+    @cached_property
+    def stating(self) -> tuple[bool, ...]:
+        """Which inputs are vectors that state a shape."""
+        return tuple(info.states_shape for info in self.inputs)
 
     @cached_property
     def variants(self) -> tuple[VariantInfo, ...]:

@@ -15,8 +15,9 @@ from marshal import dumps
 from typing import Any
 
 import numpy as np
+from numpy import empty, ndarray
 
-from . import _compiled, _isa, _load, _scratch, _specialize, _team, _threads
+from . import _compiled, _isa, _load, _specialize, _team, _threads
 from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._compiled import Compiled
 from ._description import InputInfo, TensorSpec
@@ -24,12 +25,13 @@ from ._dtypes import BITS, C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
 from ._rules import Resolution
+from ._scratch import memory
 from ._words import describe
 
 STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches what begins at a cache line
 CACHE_LINE = 64
 KEPT_PLANS = 512
-KEPT_NUMBERS = 64  # of lists, as part of a key
+KEPT_BYTES = 1024  # of the numbers of a call, as part of a key
 KEPT_EXTENTS = 16  # of a vector that states a shape, as part of a key
 # Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
 # other sleeps (AVX-512, f32): at 2**18 terms with few channels or depthwise; denser problems split from 2**21 on only.
@@ -50,6 +52,7 @@ class Plan:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     terms: int
+    data: tuple[int, ...]  # positions among the call's inputs
     inputs: tuple[tuple[int, Any], ...]  # position among the call's inputs, C type of the pointer
     output: Any
     workers: Callable[[int], tuple[Any, int]]  # for a number of them, what the kernel takes as its team, and `scratch`
@@ -65,11 +68,28 @@ class Plan:
 class Operation(Compiled):
     """An operation that can be called."""
 
-    def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any) -> Any:
-        """Run a call; see the generated function for what it takes and returns. Most calls that are repeated it runs
-        itself: this is for all others, and for every refusal."""
+    def call(
+        self,
+        inputs: Sequence[Any],
+        numbers: tuple[Any, ...],
+        lists: tuple[Any, ...],
+        words: tuple[Any, ...],
+        out: Any,
+        threads: Any,
+        specialize: Any,
+    ) -> Any:
+        """Run a call; see the generated function for what it takes and returns. The attributes come by their kinds."""
+        try:  # a call like one before, with arrays that need no copies, is over in a few steps
+            plan = PLANS.get(self.key(inputs, numbers, lists, words)) if out is None or type(out) is ndarray else None
+            if plan is not None and plan.uniform:
+                if specialize is not None or _specialize.setting is not False:
+                    plan = self.specialized(plan, specialize)
+                if (result := self.repeated(plan, inputs, out, threads)) is not None:
+                    return result
+        except Exception:  # of whatever kind: what is refused is told below
+            pass
         try:
-            inputs, plan = self.prepared(inputs, attributes)
+            inputs, plan = self.prepared(inputs, numbers, lists, words)
             if specialize is not None or _specialize.setting is not False:
                 plan = self.specialized(plan, specialize)
             return self.run(plan, inputs, out, thread_count(plan, threads))
@@ -79,51 +99,92 @@ class Operation(Compiled):
             missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def prepared(self, inputs: Sequence[Any], attributes: Sequence[Any]) -> tuple[Sequence[Any], Plan]:
+    def repeated(self, plan: Plan, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        """The result of a call that needs no copies; None where it does, or where `out` is not plainly apart."""
+        kind, address, bits = plan.output, plan.address, plan.bits
+        arguments = []
+        for position in plan.data:
+            value = inputs[position]
+            if value is None:
+                arguments.append(plan.null)
+            elif not value.flags.carray:
+                return None
+            elif bits is None:
+                arguments.append(address(kind, value))
+            else:
+                arguments.append(address(kind, value.getfield(bits)))
+        if out is None:
+            result = empty(plan.shape, plan.dtype)
+        elif out.dtype is plan.dtype and out.shape == plan.shape and out.flags.carray:
+            result = out
+        else:
+            return None
+        start = address(kind, result if bits is None else result.getfield(bits), True)
+        if out is not None:  # arrays without gaps whose ends do not cross lie apart
+            end = start + out.size
+            for position, begin in zip(plan.data, arguments):
+                if inputs[position] is not None and begin < end and start < begin + inputs[position].size:
+                    return None
+        if threads is None and plan.terms < SERIAL_TERMS:
+            team, size = plan.alone
+        else:
+            team, size = plan.workers(thread_count(plan, threads))
+        plan.kernel(*arguments, start, plan.sizes, team, memory(size))
+        return result
+
+    def prepared(
+        self, inputs: Sequence[Any], numbers: tuple[Any, ...], lists: tuple[Any, ...], words: tuple[Any, ...]
+    ) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature.
 
         What is resolved is what makes the key: nobody else can change it meanwhile.
         """
-        attributes = [snapshot(attribute) for attribute in attributes]
+        lists = tuple([snapshot(entries) for entries in lists])
         arrays = [_own(array, info) for array, info in zip(self.arrays(inputs), self.inputs)]
-        key = self.signature(arrays, attributes)
+        key = self.key(arrays, numbers, lists, words)
         plan = PLANS.get(key)
         if plan is None:
-            plan = self.plan(self.resolve(*arrays, *attributes))
-            if key is not None:
+            plan = self.plan(self.resolve(*arrays, *self.ordered(numbers, lists, words)))
+            plain = {*map(type, numbers)} <= {int, float} and {*map(type, lists)} <= {list, tuple, type(None)}
+            if key is not None and plain and len(key[-1]) <= KEPT_BYTES:
                 if len(PLANS) >= KEPT_PLANS:
                     PLANS.clear()
                 PLANS[key] = plan
         return arrays, plan
 
-    def signature(self, inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
+    def ordered(self, numbers: tuple[Any, ...], lists: tuple[Any, ...], words: tuple[Any, ...]) -> list[Any]:
+        """The attributes in the order of the operation."""
+        kinds = {"number": iter(numbers), "list": iter(lists), "word": iter(words)}
+        return [next(kinds[kind]) for kind in self.attributes.values()]
+
+    def key(
+        self, inputs: Sequence[Any], numbers: tuple[Any, ...], lists: tuple[Any, ...], words: tuple[Any, ...]
+    ) -> Any:
         """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind.
 
-        Words and shapes stand in it as they are. All numbers are one tuple, single ones before the lists, with
-        False between lists: what resolves has none there. marshal writes it with types, so that 1, True and 1.0 make
-        three keys, in the last version in which equal values have equal bytes. The generated functions write the same
-        key in one expression, from lists that they read once.
+        marshal writes numbers with their types, so that 1, True and 1.0 make three keys, in the last version in which
+        equal values have equal bytes; and a list as it is at one moment. A list in a list, which it would walk, fails
+        in `sum`. Of what has a buffer it writes the bytes alone: keys of these are looked up, never kept.
         """
-        values: list[Any] = []
-        for info, value in zip(self.inputs, inputs):
-            if value is not None and type(value) is not np.ndarray:
-                return None
-            if value is not None and info.states_shape and value.size > KEPT_EXTENTS:
-                return None
-            values.append(None if value is None else value.dtype)
-            values.append(None if value is None else value.tobytes() if info.states_shape else value.shape)
-        words = [attribute for attribute in attributes if type(attribute) is str]
-        numbers = [attribute for attribute in attributes if type(attribute) in (int, float)]
-        lists = [attribute for attribute in attributes if attribute is None or type(attribute) in (list, tuple)]
-        if len(words) + len(numbers) + len(lists) < len(attributes):
+        key: list[Any] = [self.function]
+        try:
+            for value, states_shape in zip(inputs, self.stating):
+                if value is None:
+                    key.append(None)
+                elif type(value) is not ndarray:
+                    return None
+                elif not states_shape:
+                    key += value.dtype, value.shape
+                elif value.size <= KEPT_EXTENTS:
+                    key += value.dtype, value.tobytes()
+                else:
+                    return None
+            sum(numbers)
+            sum(map(sum, filter(None, lists)))
+            key += "\0".join(words), dumps((numbers, lists), 2)
+        except Exception:  # of whatever kind: an entry may be anything
             return None
-        for number, entries in enumerate(lists):
-            numbers += [*([False] if number else []), *(entries or ())]
-            if len(numbers) > KEPT_NUMBERS or any(type(entry) is not int for entry in entries or ()):
-                return None
-        optional = [name in self.defaults and self.defaults[name] is None for name in self.attributes]
-        given = [attribute is None for attribute, may_miss in zip(attributes, optional) if may_miss]
-        return (self.function, *values, *given, "\0".join(words), dumps(tuple(numbers), 2))
+        return tuple(key)
 
     def specialized(self, plan: Plan, specialize: Any) -> Plan:
         """The plan with constants where the call wants it and it is there."""
@@ -197,6 +258,7 @@ class Operation(Compiled):
             shape=resolution.shape,
             dtype=DTYPES[row[self.output]],
             terms=resolution.terms,
+            data=tuple(position for position, info in enumerate(self.inputs) if not info.states_shape),
             inputs=tuple(
                 (position, ffi.typeof(f"{C_TYPES[row[info.parameter]]} *"))
                 for position, info in enumerate(self.inputs)
@@ -230,7 +292,7 @@ class Operation(Compiled):
         arguments.append(address(plan.output, written, True))
         if plan.scratch is not None:
             team, size = plan.workers(parts)
-            plan.kernel(*arguments, plan.sizes, team, _scratch.memory(size))
+            plan.kernel(*arguments, plan.sizes, team, memory(size))
         elif parts == 1:
             plan.kernel(*arguments, plan.sizes, 0, 1)
         else:

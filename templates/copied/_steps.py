@@ -102,7 +102,9 @@ class StepOperation(Operation):
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
 
-    def call(self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any) -> Any:
+    def call_steps(
+        self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any
+    ) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:
             if specialize is not None:

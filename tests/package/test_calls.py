@@ -402,13 +402,13 @@ def plain(one: Call) -> Call:
 
 
 def test_a_repeated_call_of_plain_arrays_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generated functions write the same key as the long way does, and find what it left there."""
+    """A repeated call finds the plan that the first one left, and prepares nothing."""
     calls = [plain(random_call(rng("short way", op), op)) for op in OPERATIONS]
     expected = [run(one) for one in calls]
     longer: list[str] = []
-    long_way = _operation.Operation.call
+    long_way = _operation.Operation.prepared
     monkeypatch.setattr(
-        _operation.Operation, "call", lambda self, *rest: (longer.append(self.name), long_way(self, *rest))[1]
+        _operation.Operation, "prepared", lambda self, *rest: (longer.append(self.name), long_way(self, *rest))[1]
     )
     for one, result in zip(calls, expected, strict=True):
         assert same(run(one), result)

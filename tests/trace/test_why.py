@@ -304,7 +304,9 @@ def test_a_file_is_told_by_all_that_was_read_for_it(
     found = json.loads(out)
     assert code == 0
     assert {f"ops.{part['name']}" for part in found["spec"]} == reads[KERNELS] & recording.fields(library).keys()
-    assert {Path(part["file"]).name for part in found["templates"]} == {"unit.c.j2", "kernel.c.j2", "nodes.c.j2"}
+    assert {Path(part["file"]).name for part in found["templates"]} == {
+        *("unit.c.j2", "kernel.c.j2", "nodes.c.j2", "signature.c.j2")
+    }
     assert {Path(part["file"]).name for part in found["generator"]} >= {"kernels.py", "prose.py", "hashing.py"}
 
 
@@ -422,7 +424,9 @@ def test_outside_a_repository_it_says_so(tmp_path: Path):
 EXAMPLE = re.compile(r"opwright why generated/opwright_kernels/(\S+):(\d+)")
 
 
-def test_the_documented_example_is_a_line_that_says_something(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
+def test_the_documented_example_is_a_line_that_says_something(
+    capsys: pytest.CaptureFixture[str], texts: dict[str, str]
+):
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     with pytest.raises(SystemExit):
         cli.main(["why", "--help"])
@@ -438,7 +442,9 @@ def test_a_letter_of_an_axis_is_not_the_symbol_of_a_size(capsys: pytest.CaptureF
     kernels = "c/convolution_f32.c"
     size = line_of(texts, kernels, "const int64_t I_d = sizes->I[0]")
     axis = line_of(texts, kernels, "const int64_t weights_stride_i = ")
-    of_size, of_axis = ({part["name"] for part in json.loads(run(capsys, f"{kernels}:{n}", "--json")[1])["spec"]} for n in (size, axis))
+    of_size, of_axis = (
+        {part["name"] for part in json.loads(run(capsys, f"{kernels}:{n}", "--json")[1])["spec"]} for n in (size, axis)
+    )
     assert "Convolution.dims.src_spatial.symbol" in of_size
     assert not [name for name in of_size if ".weights." in name]
     assert "Convolution.inputs.weights.arrangements.library.dims.I" in of_axis
@@ -461,15 +467,25 @@ def sampled_lines(texts: dict[str, str], count: int) -> list[tuple[str, int]]:
 LINES = 40 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 2
 
 
-def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(project: Project, library: Library, texts: dict[str, str]):
+def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(
+    project: Project, library: Library, texts: dict[str, str]
+):
     env = render.environment(project.templates)
     known = recording.fields(library)
     told = untold = 0
     for path, number in sampled_lines(texts, LINES):
         before = texts[path].splitlines()
         names = {f"ops.{part.name}" for part in why.why(project, f"{path}:{number}").spec}
-        op = next(op for op in library.ops if op.function == re.fullmatch(r"(?:c/|c/entries/)?_?(.+?)(?:_b?f\d\d.*)?\.(?:c|py)", path)[1])
-        beside = [p for p in known if p.startswith(f"ops.{op.op}.") and p not in names and why._named(known[p], before[number - 1])]
+        op = next(
+            op
+            for op in library.ops
+            if op.function == re.fullmatch(r"(?:c/|c/entries/)?_?(.+?)(?:_b?f\d\d.*)?\.(?:c|py)", path)[1]
+        )
+        beside = [
+            p
+            for p in known
+            if p.startswith(f"ops.{op.op}.") and p not in names and why._named(known[p], before[number - 1])
+        ]
         for field in [*names, *beside[:6]]:
             after = [render_one(made, project, path, env) for made in edits.edits(library, known[field])]
             moved = any(text != "" and moves(before, text.splitlines(), number - 1) for text in after)

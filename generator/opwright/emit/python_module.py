@@ -35,6 +35,11 @@ class Parameter:
     summary: str
     states_shape: bool = False
 
+    @property
+    def kind(self) -> str:
+        """Of an attribute: number, list (None is the default of one that has one) or word."""
+        return {"int": "number", "float": "number", "str": "word"}.get(self.annotation, "list")
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -63,18 +68,9 @@ class Wrapper:
     arrangements: dict[str, tuple[str, ...]]
     terms: str
 
-    @property
-    def lists(self) -> tuple[Parameter, ...]:
-        """The attributes that are lists; None is the default of those that have one."""
-        return tuple(parameter for parameter in self.attributes if parameter.annotation.startswith("Integers"))
-
-    @property
-    def texts(self) -> tuple[Parameter, ...]:
-        return tuple(parameter for parameter in self.attributes if parameter.annotation == "str")
-
-    @property
-    def numbers(self) -> tuple[Parameter, ...]:
-        return tuple(parameter for parameter in self.attributes if parameter.annotation in ("int", "float"))
+    def of_kind(self, kind: str) -> tuple[str, ...]:
+        """The names of the attributes of one kind."""
+        return tuple(parameter.name for parameter in self.attributes if parameter.kind == kind)
 
     @property
     def imports(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from ..derive.variants import ISAS, PORTABLE, expand, row_name
 from ..language import hashing
 from ..language.dtypes import DTYPES
 from ..language.model import Library, Op
+from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import kept
 from ..project import CARRIED, TEMPLATE_SUFFIXES
 from ..trace.recording import Prose
@@ -33,7 +34,6 @@ from .step_kernels import step_unit
 from .step_module import StepWrapper, step_wrapper
 
 COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
-SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _copied(path: Path, name: str) -> dict[str, Any]:
 
 def _stub(head: Head, wrappers: list[python_module.Wrapper | StepWrapper]) -> dict[str, Any]:
     lists = any("Integers" in w.imports for w in wrappers)
-    return {"head": head, "wrappers": wrappers, "lists": lists}
+    return {"head": head, "wrappers": wrappers, "lists": lists, "handed_on": HANDED_ON}
 
 
 def _json(value: Any) -> str:
@@ -302,12 +302,7 @@ def _json(value: Any) -> str:
 
 def _imports(ops: Iterable[Op]) -> list[str]:
     """The imports of the package's own modules, by name of the module."""
-    modules = {
-        "_errors": ["BuildError", "SpecError", "SpecTypeError"],
-        "_explain": ["Explanation"],
-        "_description": ["TensorSpec", "VariantInfo"],
-        "_interface": ["build", *SETTINGS],
-    }
+    modules = {module: sorted({*names, *INNER.get(module, ())}) for module, names in HANDED_ON.items()}
     lines = {module: [_import(module, imported)] for module, imported in modules.items()}
     for op in ops:
         module = f"_{op.function}"
@@ -327,16 +322,7 @@ def _import(module: str, names: list[str]) -> str:
 
 def _exports(ops: Iterable[Op]) -> list[str]:
     """The public names: classes, then functions."""
-    classes = ["BuildError", "Explanation", "SpecError", "SpecTypeError", "TensorSpec", "VariantInfo"]
-    functions = [
-        "build_kernels",
-        "explain",
-        "infer_shape",
-        "operations",
-        "variants",
-        *SETTINGS,
-    ]
-    return [*classes, *sorted([*functions, *(op.function for op in ops)])]
+    return [*CLASSES, *sorted([*FUNCTIONS, *(op.function for op in ops)])]
 
 
 def c_comment_line(line: str) -> str:

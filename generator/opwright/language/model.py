@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from .dtypes import DTYPES
 from .schema import (
@@ -349,21 +348,6 @@ class Op(Node):
     relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "ties to other operations", default=())
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = _mark()
-
-    API_NAMES: ClassVar[frozenset[str]] = frozenset(
-        {
-            "explain",
-            "infer_shape",
-            "variants",
-            "operations",
-            "build",
-            "build_kernels",
-            "set_num_threads",
-            "get_num_threads",
-            "set_specialize",
-            "get_specialize",
-        }
-    )
 
     @property
     def function(self) -> str:

@@ -23,6 +23,7 @@ from .dtypes import ACCUMULATORS, OF_KERNELS
 from .model import Attribute, Constraint, Let, Op, Page, Relation, Tensor
 from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
 from .source import Mark, Problem, SpecInvalid, suggestion
+from .surface import TAKEN_BY_PACKAGE
 from .types import symbol_of
 
 Rule = Callable[[Op], Iterator[Problem]]
@@ -233,7 +234,7 @@ def _names(op: Op) -> Iterator[Problem]:
 
 
 def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | Op.API_NAMES | TAKEN | MODULES or op.function.startswith(
+    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | MODULES or op.function.startswith(
         "opwright"
     ):
         message = f"its function would be '{op.function}', which is a reserved word or another part of the package"

@@ -1,0 +1,21 @@
+"""The public names of every generated package beside its operations, and the modules that they come from."""
+
+from __future__ import annotations
+
+SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
+# What the package hands on, by the module that defines it.
+HANDED_ON = {
+    "_description": ("TensorSpec", "VariantInfo"),
+    "_errors": ("BuildError", "SpecError", "SpecTypeError"),
+    "_explain": ("Explanation",),
+    "_interface": SETTINGS,
+}
+# What it defines itself, and what it needs for that without showing it.
+OWN = ("build_kernels", "explain", "infer_shape", "operations", "variants")
+INNER = {"_interface": ("build",)}
+
+PUBLIC = frozenset({*OWN, *(name for names in HANDED_ON.values() for name in names)})
+CLASSES = tuple(sorted(name for name in PUBLIC if name[0].isupper()))
+FUNCTIONS = tuple(sorted(PUBLIC - {*CLASSES}))
+# Names that no operation's function may have.
+TAKEN_BY_PACKAGE = frozenset({*FUNCTIONS, *(name for names in INNER.values() for name in names)})
