@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..language import expr
 from ..language.model import SPATIAL_AXES, Op
 from ..language.types import symbol_kinds, symbol_of
-from ..memo import kept
+from ..memo import memoised
 from ..trace.recording import Prose
 from .missing_axes import ABSENT, MissingAxes, on_missing_axes
 
@@ -34,7 +34,7 @@ class SizeField:
     summary: Prose
 
 
-@kept
+@memoised
 def size_fields(op: Op) -> tuple[SizeField, ...]:
     """What kernels must know of a call: every size of a tensor, and every value that semantics mention."""
     kinds = symbol_kinds(op)
