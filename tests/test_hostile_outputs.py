@@ -15,8 +15,8 @@ import pytest
 from opwright import cli, write
 from opwright.emit import render
 from opwright.errors import UsageError
-from opwright.language.load import load_texts
 from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
 from support.generated import FULL, rng
 from support.package import ROOT
 from support.specs import MATRIX_PRODUCT, problems_of

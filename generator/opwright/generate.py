@@ -1,4 +1,4 @@
-"""From a project's folders to the texts of its generated package: load, prove the normal forms, render.
+"""From a project's folders to the texts of its generated package: load, lower, prove the normal forms, render.
 
 In: a Project. Out: path to text, manifest included. Nothing is written here.
 """
@@ -6,10 +6,10 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 from __future__ import annotations
 
 from . import parallel
-from .emit import render
-from .language.load import load
+from .emit import lowerable, render
 from .language.model import Library
 from .language.source import Problem, SpecInvalid
+from .load import load
 from .oracle import prove
 from .project import GENERATOR, Project
 from .write import MANIFEST
@@ -18,11 +18,19 @@ from .write import MANIFEST
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
     library = load(project.spec, project.root)
+    lower(library)
     prove_normal_forms(library)
     folder = project.spec.relative_to(project.root).as_posix()
     files = render.render(library, project.templates, folder)
     files[MANIFEST] = render.manifest(files, library, project.templates, GENERATOR)
     return library, files
+
+
+def lower(library: Library) -> None:
+    """Refuse a library with an operation from which no kernels follow."""
+    problems = [problem for op in library.ops for problem in lowerable.problems(op)]
+    if problems:
+        raise SpecInvalid(problems)
 
 
 def prove_normal_forms(library: Library) -> None:

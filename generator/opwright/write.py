@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import UsageError
-from .language.source import inert
+from .errors import UsageError, inert
 
 MANIFEST = "MANIFEST.json"
 # What a Python process or a build leaves in a package's folder; never taken for an orphan.

@@ -9,7 +9,7 @@ import pytest
 from audit.pages_of import PAGES, ROOT, library, text_of
 from opwright.cli import main
 from opwright.commands import audit as command
-from opwright.language.load import load
+from opwright.load import load
 
 SPEC = ["--spec", str(ROOT / "spec")]
 FOLDER = ROOT / "spec" / "onednn_graph"

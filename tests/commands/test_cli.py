@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from opwright import cli
+from opwright import cli, load
 from opwright.calls import call_text
 from opwright.errors import UsageError
-from opwright.language import load
 
 COMMANDS = ("generate", "schema", "build", "list", "why", "explain", "run", "export", "bench", "demo")
 STEPS = "strides=[1,1], pads_begin=[0,0], pads_end=[0,0], dilations=[1,1]"

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright import cli, project
-from opwright.language import load
+from opwright import cli, load, project
 from opwright.oracle import interpret, prove, torch_witness, witness
 
 DUMPS = Path(__file__).parents[1] / "support" / "graph_dumps"

@@ -11,8 +11,8 @@ import pytest
 from opwright.derive.signature import FAST_NAMES, PORTABLE_NAMES, entries_path, library_part, signatures, stems
 from opwright.emit.entries import entries
 from opwright.language.dtypes import DTYPES
-from opwright.language.load import load_texts
 from opwright.language.model import Op
+from opwright.load import load_texts
 from opwright_kernels import _dtypes
 from support.generated import PACKAGE
 from support.specs import edited, problems_of, real_texts

@@ -20,8 +20,8 @@ from opwright import cli, generate
 from opwright.commands import generate as command
 from opwright.emit import render, wrap
 from opwright.generate import generated
-from opwright.language.load import load_texts
 from opwright.language.model import Library
+from opwright.load import load_texts
 from opwright.project import Project, find
 from opwright.write import MANIFEST, compare, write
 from support import checkout

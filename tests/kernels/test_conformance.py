@@ -15,7 +15,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from hypothesis import HealthCheck, given, settings
-from opwright.language.load import load
+from opwright.load import load
 from opwright.oracle import interpret
 from support import onednn_peer, rulings, torch_peer
 from support.call import Call

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from opwright.language.load import MAX_BYTES, load, load_texts
 from opwright.language.source import Mark, Problem, SpecInvalid
+from opwright.load import MAX_BYTES, load, load_texts
 from support.hostile import HOSTILE_NAMES, INVISIBLE, quoted, with_hostile_texts
 from support.specs import MATRIX_PRODUCT, problems_of, real_texts
 

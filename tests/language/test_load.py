@@ -7,10 +7,10 @@ from pathlib import Path
 
 import opwright_kernels
 import pytest
-from opwright.language.load import load, load_texts
+from opwright.check.names import MODULES
 from opwright.language.schema import Spelled
 from opwright.language.source import SpecInvalid
-from opwright.language.structure import MODULES
+from opwright.load import load, load_texts
 from support.specs import AVERAGE_POOL, FOLDER, MATRIX_PRODUCT, MAX_POOL, OTHERS, SCALE, edited, problems_of, real_texts
 
 PLACE = re.compile(r"[\w./<>-]+:\d+:\d+: [\w-]+: .+", re.DOTALL)

@@ -13,7 +13,7 @@ from opwright.derive.bounds import LIMIT, index_magnitudes
 from opwright.derive.call_plan import plan
 from opwright.derive.variants import expand
 from opwright.emit.kernels import kernel
-from opwright.language.load import load
+from opwright.load import load
 from opwright.oracle import interpret
 from opwright.oracle.interpret import compute, validate
 

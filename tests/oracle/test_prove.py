@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from opwright.language.load import load, load_texts
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
+from opwright.load import load, load_texts
 from opwright.oracle import prove
 
 SPEC = Path(__file__).parents[2] / "spec" / "onednn_graph"

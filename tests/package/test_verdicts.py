@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright.language.load import load
+from opwright.load import load
 from opwright.oracle.validate import validate
 from support.call import Call
 from support.calls import describe, mutated_call, random_call

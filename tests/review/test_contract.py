@@ -6,7 +6,7 @@ import re
 
 import pytest
 from opwright.derive.contract import contract_hash
-from opwright.language.load import load_texts
+from opwright.load import load_texts
 from support import mutants, pairs, reviewing
 
 OP = f"{reviewing.FOLDER}/conv_transpose.yaml"

@@ -7,10 +7,10 @@ import functools
 
 import pytest
 from opwright.language import expr
-from opwright.language.load import load_texts
 from opwright.language.model import Op
 from opwright.language.schema import Assignment, Located
 from opwright.language.source import Mark
+from opwright.load import load_texts
 from opwright.review import compare
 from opwright.review.equality import Equality
 from opwright.review.rules import RULES

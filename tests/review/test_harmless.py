@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 from opwright.derive.poly import NotPolynomial
-from opwright.language.load import load_texts
 from opwright.language.model import Library
 from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
 from opwright.oracle import sample
 from opwright.review import compare
 from opwright.review.readings import Sides

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from opwright.language.load import load_texts
+from opwright.load import load_texts
 from opwright.review.lint import lint
 from support import reviewing
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 from opwright.derive.contract import contract_hash
-from opwright.language.load import load_texts
 from opwright.language.model import Common, Op, Sources
 from opwright.language.schema import keys_of
 from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
 from opwright.review.rules import RULES
 from support import mutants, reviewing
 from support.mutants import Mutant

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from opwright.derive.contract import contract_hash
-from opwright.language.load import load_texts
+from opwright.load import load_texts
 from opwright.review.findings import Review
 from opwright.review.waivers import HASH, Lock, locked, read_lock
 from support import checkout, reviewing

@@ -13,10 +13,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 from opwright import cli
-from opwright.calls import call_text, execute
-from opwright.language.load import load_texts
+from opwright.load import load_texts
 from opwright.project import find
-from opwright.review import findings
+from opwright.review import call_text, execute, findings
 from opwright.review.evidence import Witness
 from opwright.review.findings import Finding, Review
 from opwright.review.impact import Impact

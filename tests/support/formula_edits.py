@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from opwright.language.load import load_texts
 from opwright.language.model import Library
 from opwright.language.schema import Located
 from opwright.language.types import formulas
+from opwright.load import load_texts
 
 NAME = re.compile(r"\b[A-Za-z]\w*\b(?!\s*[\[(])")
 NUMBER = re.compile(r"\b\d+\b")

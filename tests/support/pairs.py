@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opwright.language.load import load_texts
 from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
 
 from . import checkout, mutants, reviewing
 

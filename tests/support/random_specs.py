@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from opwright.language.load import load_texts
 from opwright.language.model import Library
 from opwright.language.schema import Located
 from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
 
 from .random_windows import window
 from .spec_drafts import NAMES, OPS, SYMBOLS, Draft, Rng

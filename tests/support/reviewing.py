@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from opwright import load
 from opwright.emit import render
-from opwright.language import load
 from opwright.oracle import prove
 from opwright.project import find
 from opwright.review import findings, impact

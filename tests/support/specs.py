@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from opwright.language.load import load_texts
+from opwright.generate import lower
 from opwright.language.source import Problem, SpecInvalid
+from opwright.load import load_texts
 
 FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph"
 
@@ -26,7 +27,7 @@ def edited(name: str, old: str, new: str) -> dict[str, str]:
 def problems_of(texts: Mapping[str, str]) -> tuple[Problem, ...]:
     """What is wrong with a set of texts; nothing for a set that loads."""
     try:
-        load_texts(dict(texts))
+        lower(load_texts(dict(texts)))
     except SpecInvalid as invalid:
         return invalid.problems
     return ()

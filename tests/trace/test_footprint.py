@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from opwright.emit import render
 from opwright.language.model import Library, Op
+from opwright.language.source import Prose
 from opwright.project import Project, find
 from opwright.review.findings import Review, review
 from opwright.review.sides import Side
 from opwright.trace import footprint
-from opwright.trace.recording import Prose
 from support import reviewing
 
 SPECS = reviewing.by_semantics("conv_transpose.yaml")

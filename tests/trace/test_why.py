@@ -20,9 +20,9 @@ import pytest
 from opwright import cli
 from opwright.emit import render
 from opwright.language import expr
-from opwright.language.load import load
 from opwright.language.model import Library
 from opwright.language.schema import Located, Node, Spelled
+from opwright.load import load
 from opwright.project import Project, find
 from opwright.trace import edits, marking, origins, recording, why
 from rich.console import Console

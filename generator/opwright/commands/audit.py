@@ -15,9 +15,9 @@ from ..audit.page import Page
 from ..audit.report import Audited
 from ..console import console
 from ..errors import UsageError
-from ..language.load import load
 from ..language.model import Library, Op
 from ..language.source import suggestion
+from ..load import load
 from ..project import find
 
 EXAMPLE = "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell"

@@ -19,8 +19,8 @@ from ..calls import graph_run, package
 from ..console import console, say
 from ..errors import UsageError
 from ..generate import generated
-from ..language.load import load
 from ..language.model import Library
+from ..load import load
 from ..oracle import witness
 from ..project import Project
 from ..write import compare, write

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from ..calls import call_text
 from ..console import console, say, table
-from ..errors import UsageError
-from ..language.source import SpecInvalid, inert, suggestion
+from ..errors import UsageError, inert
+from ..language.source import SpecInvalid, suggestion
 from ..project import Project
 from ..review.findings import review
 from ..review.records import LOCK, lock_of

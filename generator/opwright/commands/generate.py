@@ -28,8 +28,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ..console import console
+    from ..errors import inert
     from ..generate import generated
-    from ..language.source import inert
     from ..write import write
 
     project, out = shared.project(options), console()

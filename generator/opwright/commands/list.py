@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..language.load import load
+    from ..load import load
 
     project = shared.project(options)
     found = listed(load(project.spec, project.root), project, options.op)

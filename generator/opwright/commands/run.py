@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..language.load import load
+    from ..load import load
 
     if options.output and options.output.suffix == ".npy":  # before --save, this named the file of the result
         options.save, options.output = options.output, None

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from ..language import expr
 from ..language.model import SPATIAL_AXES, Op
+from ..language.source import Prose
 from ..language.types import symbol_kinds, symbol_of
 from ..memo import memoised
-from ..trace.recording import Prose
 from .missing_axes import ABSENT, MissingAxes, on_missing_axes
 
 

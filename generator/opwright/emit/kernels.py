@@ -18,9 +18,8 @@ from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import Read
 from ..language.model import Op
-from ..language.source import Problem, SpecInvalid
+from ..language.source import Problem, Prose, SpecInvalid
 from ..memo import memoised
-from ..trace.recording import Prose
 from . import nodes
 from .arithmetic import c_real
 from .lowering import LANES, Lowered, lowered

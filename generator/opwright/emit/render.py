@@ -22,10 +22,10 @@ from ..derive.variants import ISAS, PORTABLE, expand, row_name
 from ..language import hashing
 from ..language.dtypes import DTYPES
 from ..language.model import Library, Op
+from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from ..trace.recording import Prose
 from . import prose, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
 from .kernels import Kernel, kernel

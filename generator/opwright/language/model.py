@@ -1,7 +1,7 @@
 """What a spec says, as frozen dataclasses: the words of the spec language, each with its meaning.
 
 The fields are the keys of the YAML files. `load.py` makes these from text and resolves every `use`, so that
-behind it an operation is complete; `structure.py` proves what the types alone cannot.
+behind it an operation is complete; check/ proves what the types alone cannot.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ..errors import inert
+
 
 @dataclass(frozen=True, order=True)
 class Mark:
@@ -31,9 +33,8 @@ class Mark:
         return Mark(self.file, self.line, self.column + columns)
 
 
-def inert(text: str) -> str:
-    """Spec text in one line of a terminal or a page, which must not obey it: what cannot be printed is spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+class Prose(str):
+    """A text of a view that stands in comments and docstrings only: where it changes, no token of code does."""
 
 
 @dataclass(frozen=True, order=True)

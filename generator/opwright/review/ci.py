@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from ..language.source import Mark, inert
+from ..errors import inert
+from ..language.source import Mark
 from . import words
 from .advice import advice
 from .findings import Finding, Review

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ..emit.render import code, markdown
-from ..language.source import inert
+from ..errors import inert
 from . import words
 from .advice import advice
 from .findings import Finding, Review

@@ -1,7 +1,7 @@
 """What a set of specs leaves open, though each is valid: shared things that nobody uses, ties that only one side knows.
 
 In: a library. Out: notes, each with the rule of review/rules.py that it is judged by. Nothing here refuses a spec;
-what may not stand at all is a rule of structure.py.
+what may not stand at all is a rule of check/.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from ..check.rules import kind_of_relation
 from ..emit.reference import cited_pages
 from ..language.model import Attribute, Common, Constraint, Discrepancy, GroupClass, Library, Op, Relation
 from ..language.source import Mark
-from ..language.structure import kind_of_relation
 from .tree import exact, identity
 
 

@@ -18,7 +18,8 @@ import jinja2
 from markupsafe import Markup
 
 from .. import __version__
-from ..language.source import Mark, inert
+from ..errors import inert
+from ..language.source import Mark
 from . import values, words
 from .advice import advice
 from .findings import Finding, Review

@@ -12,7 +12,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..emit.render import code, markdown
-from ..language.source import Problem, inert
+from ..errors import inert
+from ..language.source import Problem
 from . import ci, comment, page
 from .json_form import SCHEMA_VERSION, place
 from .rules import CONTRACTS

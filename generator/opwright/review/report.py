@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..language.source import inert
+from ..errors import inert
 from . import refused, words
 from .advice import advice
 from .ci import as_github, as_junit, as_sarif

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
-from ..generate import prove_normal_forms
+from ..generate import lower, prove_normal_forms
 from ..language.hashing import folder_files
-from ..language.load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..language.model import Library
 from ..language.source import Mark, Problem, SpecInvalid
+from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
 from .tree import exact
 
@@ -52,13 +52,14 @@ class Side:
         return f"{next(iter(self.texts), 'spec/').partition('/')[0]}/{record}"
 
     def prove(self, library: Library, other: Library) -> None:
-        """Refuse what `generate` would refuse: a normal form that disagrees with the semantics.
+        """Refuse what `generate` would refuse: no kernels, or a normal form that disagrees with the semantics.
 
         Only operations that the other side has otherwise are looked at, so that a small edit is proven in no time.
         """
         others = {op.op: exact(op) for op in other.ops}
         changed = tuple(op for op in library.ops if others.get(op.op) != exact(op))
         try:
+            lower(Library(changed, library.pages))
             prove_normal_forms(Library(changed, library.pages))
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None

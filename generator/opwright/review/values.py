@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from ..calls.call_text import CallText
-from ..calls.execute import execute
 from ..derive.variants import expand, layout_choices
 from ..language.model import Op
 from ..oracle import sample
 from ..oracle.witness import ulps
 from ..project import Project
 from .evidence import Value
+from .execute import execute
 from .findings import Finding, Review
 from .readings import Sides
 from .search import call_of, legal_settings

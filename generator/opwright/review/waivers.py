@@ -9,10 +9,10 @@ import datetime
 from dataclasses import dataclass, field
 
 from ..derive.contract import contract_hash
-from ..language.load import decode
 from ..language.model import Library
 from ..language.schema import Integer, ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
 from ..language.source import Mark, SpecInvalid, suggestion
+from ..load import decode
 from .rules import RULES, SEVERITIES, SEVERITY
 
 MAX_DAYS = 180

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..calls.call_text import CallText
-from ..calls.execute import Executed, disagreement, execute
 from ..errors import UsageError
 from ..language.model import Library, Op
 from ..language.source import suggestion
@@ -24,6 +23,7 @@ from ..oracle.validate import Array
 from ..oracle.witness import ulps
 from ..project import Project
 from .evidence import ERROR, NO_OPERATION, SAME, Witness
+from .execute import Executed, disagreement, execute
 from .findings import Finding, Review
 from .readings import Sides
 from .rules import SEVERITIES, Rule

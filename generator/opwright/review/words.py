@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..language.source import inert
+from ..errors import inert
 from . import values
 from .findings import Finding, Review
 from .hunks import hunks

@@ -16,7 +16,8 @@ from typing import Any
 import jinja2
 
 from ..emit.render import Output, environment, tidy
-from .recording import Prose, plain
+from ..language.source import Prose
+from .recording import plain
 
 Attributes = Mapping[type, frozenset[str]]
 

@@ -74,10 +74,6 @@ def plain(cls: type) -> type:
     return found
 
 
-class Prose(str):
-    """A text of a view that stands in comments and docstrings only: where it changes, no token of code does."""
-
-
 class _Entries(dict[str, Any]):
     """A mapping that tells which of its entries are read. Defining `__iter__` keeps C code from looking past it."""
 

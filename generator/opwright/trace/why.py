@@ -31,10 +31,10 @@ from ..console import say
 from ..emit import render
 from ..emit.render import Output
 from ..errors import UsageError
-from ..language.load import load
 from ..language.model import Library
 from ..language.schema import Assignment, Located
 from ..language.source import suggestion
+from ..load import load
 from ..project import COMMAND, GENERATOR, Project
 from ..write import MANIFEST, compare
 from .edits import Trial

@@ -1,6 +1,6 @@
 // What the values of steps are made with: functions of real numbers, conversions to integers, walks over strides.
-// A function's name ends in the type that it works in. Each is what the C library says, so that its error is that of
-// the C library.
+// A function's name ends in the type that it works in. Those of f32 have a header of their own; those of f64 are what the
+// C library says.
 
 #ifndef OPWRIGHT_FUNCTIONS_H
 #define OPWRIGHT_FUNCTIONS_H
@@ -8,20 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-static inline float opwright_exp_f32(float x) { return expf(x); }
-static inline float opwright_exp2_f32(float x) { return exp2f(x); }
-static inline float opwright_log_f32(float x) { return logf(x); }
-static inline float opwright_log1p_f32(float x) { return log1pf(x); }
-static inline float opwright_tanh_f32(float x) { return tanhf(x); }
-static inline float opwright_erf_f32(float x) { return erff(x); }
-static inline float opwright_sqrt_f32(float x) { return sqrtf(x); }
-static inline float opwright_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
-static inline float opwright_abs_f32(float x) { return fabsf(x); }
-static inline float opwright_round_f32(float x) { return rintf(x); }
-static inline float opwright_floor_f32(float x) { return floorf(x); }
-static inline float opwright_ceil_f32(float x) { return ceilf(x); }
-static inline float opwright_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
-static inline float opwright_pow_f32(float x, float y) { return powf(x, y); }
+#include "opwright_functions_f32.h"
 
 static inline double opwright_exp_f64(double x) { return exp(x); }
 static inline double opwright_exp2_f64(double x) { return exp2(x); }

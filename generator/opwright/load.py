@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import yaml
 from yaml.reader import ReaderError
 
-from ..project import RECORDS
-from . import schema
-from .model import Attribute, Common, Dim, Let, Library, Op, Sources
-from .schema import Node, Problems
-from .source import Mark, Problem, SpecInvalid, suggestion
-from .structure import check_library, check_op
+from .check.stages import check_library, check_op
+from .language import schema
+from .language.model import Attribute, Common, Dim, Let, Library, Op, Sources
+from .language.schema import Node, Problems
+from .language.source import Mark, Problem, SpecInvalid, suggestion
+from .project import RECORDS
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..calls.call_text import CallText
 from ..emit import render
 from ..emit.python_module import parameter_name
 from ..language.model import Library, Op, Page
@@ -28,15 +29,14 @@ from ..oracle.prove import agrees
 from ..oracle.validate import NUMPY, Array
 from ..oracle.witness import check
 from ..project import Project
-from ..review.evidence import Outcome
-from ..review.readings import Reading, data, terms
-from .call_text import CallText
 from .child import PACKAGE
+from .evidence import Outcome
+from .readings import Reading, data, terms
 
 # Seconds for everything that one process does, of which a cold build is the greatest part: 3 s (AMD Zen 5, two cores).
 PATIENCE = 180
 SECONDS = 10  # for one call
-CHILD = [sys.executable, "-m", "opwright.calls.child"]
+CHILD = [sys.executable, "-m", "opwright.review.child"]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
-"""What the types alone cannot say: rules inside one operation, and rules across operations.
+"""What an operation declares: complete entries, attributes, tensors, dtypes, constraints, classes, relations.
 
-In: complete operations. Out: problems, noted in the list that the loader hands in. Behind these rules nothing in the
-generator may fail on a spec: the last stage of `check_op` derives every kernel once. A rule is a generator function
-that yields what breaks it; a stage runs only when the stages before it found nothing.
+In: an operation. Out: problems. A rule is a generator function that yields what breaks it.
 """
 
 from __future__ import annotations
@@ -10,42 +8,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from ..derive import meaning, step_keys, steps
-from ..derive.normal_form import normal_form
-from ..derive.signature import FAST_NAMES
-from ..derive.variants import ISAS, layout_choices, row_name, stem
-from ..emit.scopes import RESERVED_NAMES
-from .dtypes import ACCUMULATORS, OF_KERNELS
-from .model import Attribute, Constraint, Let, Op, Page, Relation, Tensor
-from .schema import RESERVED, RESERVED_BY_CALL, Problems, place
-from .source import Mark, Problem, suggestion
-from .surface import TAKEN_BY_PACKAGE
-from .types import symbol_of
-
-Rule = Callable[[Op], Iterator[Problem]]
+from ..derive.variants import ISAS, row_name
+from ..language.dtypes import ACCUMULATORS, OF_KERNELS
+from ..language.model import Attribute, Constraint, Let, Op, Page, Tensor
+from ..language.schema import place
+from ..language.source import Mark, Problem, suggestion
+from .rules import incomplete, kind_of_relation, repeated, unknown
 
 MAX_VARIANTS = 512
-# Names that every generated Python module defines.
-PYTHON_NAMES = frozenset({
-    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayInfo", "ArrayLike", "Field",
-    "InputInfo", "Integers", "Operation", "Output", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings",
-    "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
-})  # fmt: skip
-# What it keeps of each tensor: `src_axes`.
-TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
-# Modules and pages of the generated package beside those of its operations, without the underscore in front.
-MODULES = frozenset({
-    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack",
-    "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main",
-    "numbers", "onnx", "operation", "private", "rules", "scratch", "specialize", "steps", "team", "threads",
-    "torch", "units", "words",
-})  # fmt: skip
-# Names in the entries of fast kernels, which take tensors as parameters.
-ENTRY_NAMES = FAST_NAMES | {"problem"}
-# `count` is a word of finish, `accumulate` one of the rows of data types.
-TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 # The rules that the generated package brings itself; a constraint may not bear their names.
 PACKAGE_RULES = frozenset({
     "dtypes", "overflow", "index-overflow", "memory", "spatial-rank", "inexact-division", "threads", "out",
@@ -73,68 +45,23 @@ OF_STEPS: dict[str, tuple[str, ...]] = {
     "inputs": ("broadcast", "broadcast_if", "absent", "when"),
     "outputs": ("broadcast", "broadcast_if", "absent", "when"),
 }
-# What an attribute of one name says alike in every operation, unless it gives a reason.
-SHARED_KEYS = ("symbol", "type", "required", "default", "min", "max", "length", "surplus", "neutral", "values")
 CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
 DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
-def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
-    """Note every rule that one operation breaks."""
-
-    def sources(op: Op) -> Iterator[Problem]:
-        return _sources(op, pages)
-
-    stages = STAGES_OF_STEPS if op.stepped else STAGES
-    for stage in (*stages[:1], (*stages[1], sources), *stages[2:]):
-        found = [problem for rule in stage for problem in rule(op)]
-        problems.extend(found)
-        if found:
-            return
-
-
-def check_library(ops: Sequence[Op], problems: Problems) -> None:
-    """Note every rule that the operations break together."""
-    for rule in (_distinct_operations, _same_attributes, _related):
-        problems.extend(rule(ops))
-
-
-def _repeated(items: Iterable[tuple[str, Mark]], rule: str, what: str) -> Iterator[Problem]:
-    seen: dict[str, Mark] = {}
-    for name, at in items:
-        if name in seen:
-            yield Problem(at, rule, f"the {what} '{name}' stands here a second time, after {seen[name]}")
-        seen.setdefault(name, at)
-
-
-def _unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
-    choices = sorted(set(known))
-    if word not in choices:
-        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")
-
-
-def _incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
-    missing = [key for key in keys if getattr(item, key) in (None, "")]
-    if missing:
-        yield Problem(at, rule, f"this {what} does not say {', '.join(missing)}; say it here or in _common.yaml")
-
-
-# Completeness: every entry says what its kind must say.
-
-
-def _complete(op: Op) -> Iterator[Problem]:
+def complete(op: Op) -> Iterator[Problem]:
     for attribute in op.attributes:
-        yield from _incomplete(attribute, ("name", "type"), attribute.at, "attribute-incomplete", "attribute")
+        yield from incomplete(attribute, ("name", "type"), attribute.at, "attribute-incomplete", "attribute")
     for role, dim in op.dims.items():
-        yield from _incomplete(dim, ("symbol",), dim.at, "dim-incomplete", f"size '{role}'")
+        yield from incomplete(dim, ("symbol",), dim.at, "dim-incomplete", f"size '{role}'")
     for constraint in op.constraints:
-        yield from _incomplete(constraint, CONSTRAINT_KEYS, constraint.at, "constraint-incomplete", "constraint")
+        yield from incomplete(constraint, CONSTRAINT_KEYS, constraint.at, "constraint-incomplete", "constraint")
     for discrepancy in op.discrepancies:
-        yield from _incomplete(discrepancy, DISCREPANCY_KEYS, discrepancy.at, "discrepancy-incomplete", "discrepancy")
+        yield from incomplete(discrepancy, DISCREPANCY_KEYS, discrepancy.at, "discrepancy-incomplete", "discrepancy")
     for group in op.classes:
-        yield from _incomplete(group, ("name",), group.at, "class-incomplete", "class")
+        yield from incomplete(group, ("name",), group.at, "class-incomplete", "class")
     if op.semantics.reduce is None and not op.semantics.steps:
         yield Problem(op.semantics.at, "missing-key", "'reduce' is missing: what it computes, or `steps` of it")
     for symbol, let in op.lets.items():
@@ -142,7 +69,7 @@ def _complete(op: Op) -> Iterator[Problem]:
             yield Problem(let.at, "let-form", f"'{symbol}' needs either a value, or `by` with a case per word")
 
 
-def _counted(op: Op) -> Iterator[Problem]:
+def counted(op: Op) -> Iterator[Problem]:
     if len(op.outputs) != 1:
         yield Problem(
             op.at.key("outputs"), "one-output", f"an operation has exactly one output, this one has {len(op.outputs)}"
@@ -160,7 +87,7 @@ def _counted(op: Op) -> Iterator[Problem]:
         yield Problem(op.spatial_rank.at, "spatial-rank", f"{message} (did you mean min: 1?)")
 
 
-def _plain(op: Op) -> Iterator[Problem]:
+def plain(op: Op) -> Iterator[Problem]:
     """What needs steps; dims, attributes and tensors of one `reduce` do not have it."""
     items = {"dims": op.dims.values(), "attributes": op.attributes, "inputs": op.inputs, "outputs": op.outputs}
     for section, keys in OF_STEPS.items():
@@ -174,85 +101,7 @@ def _plain(op: Op) -> Iterator[Problem]:
             yield Problem(attribute.at.key("type"), "steps-only", message)
 
 
-# Names.
-
-
-def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
-    """Everything that shares one space of names: what it is, its name, where it stands."""
-    attributes = {attribute.name for attribute in op.attributes}
-    for attribute in op.attributes:
-        yield "attribute", attribute.name or "", attribute.at
-        if attribute.symbol and attribute.symbol != attribute.name:
-            yield "symbol", attribute.symbol, attribute.at
-    for dim in op.dims.values():
-        yield "size", dim.symbol, place(dim.symbol, dim.at)
-    for section in (op.let, op.padding):
-        for symbol, let in section.items():
-            yield "value", symbol, place(symbol, let.at)
-    for letter in op.semantics.ranges:
-        yield "range letter", letter, place(letter, op.semantics.at)
-    outputs = {tensor.name for tensor in op.outputs}
-    targets = {a.target.tensor: a.at for step in op.semantics.steps for a in reversed(step.assignments)}
-    for name, at in targets.items():
-        if name not in outputs and name not in {tensor.name for tensor in op.inputs}:
-            yield "name of a step", name, at
-    for tensor in (*op.inputs, *op.outputs):
-        if not (tensor.shape_of and tensor.parameter and tensor.name in attributes):
-            yield "tensor", tensor.name, place(tensor.name, tensor.at)
-        if tensor.parameter and tensor.parameter != tensor.name:
-            yield "parameter", tensor.parameter, place(tensor.parameter, tensor.at)
-
-
-def _names(op: Op) -> Iterator[Problem]:
-    yield from _function_name(op)
-    seen: dict[str, str] = {}
-    shapes = {giver.name for giver in op.stated_by(op.output)}
-    derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
-    for what, name, at in _named(op):
-        own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
-        own = own | (TAKEN | derived if what != "name of a step" else frozenset())  # steps give names in C only
-        if name in own or name.startswith("opwright"):
-            yield Problem(
-                at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
-            )
-        if name in seen:
-            yield Problem(
-                at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing"
-            )
-        seen.setdefault(name, what)
-    folded: dict[str, str] = {}
-    for symbol, at in _symbols(op):
-        other = folded.setdefault(symbol.lower(), symbol)
-        if other != symbol:
-            yield Problem(
-                at,
-                "name-case",
-                f"'{symbol}' and '{other}' differ in case only; entries of both would be '{symbol.lower()}_'",
-            )
-
-
-def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | MODULES or op.function.startswith(
-        "opwright"
-    ):
-        message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
-        yield Problem(place(op.op, op.at), "op-name", message)
-
-
-def _symbols(op: Op) -> Iterator[tuple[str, Mark]]:
-    for attribute in op.attributes:
-        if attribute.type != "string" and not attribute.shape_of:
-            yield symbol_of(attribute), attribute.at
-    for dim in op.dims.values():
-        yield dim.symbol, place(dim.symbol, dim.at)
-    for symbol, let in op.lets.items():
-        yield symbol, place(symbol, let.at)
-
-
-# Attributes.
-
-
-def _attributes(op: Op) -> Iterator[Problem]:
+def attributes(op: Op) -> Iterator[Problem]:
     for attribute in op.attributes:
         for key, types in KEYS_OF_TYPES.items():
             if getattr(attribute, key) is not None and attribute.type not in types:
@@ -284,7 +133,7 @@ def _default(attribute: Attribute) -> Iterator[Problem]:
         yield Problem(at, "attribute-default", f"the default {default[:40]!r} is no value of type {attribute.type}")
     elif attribute.type == "string":
         words = [allowed.value for allowed in attribute.values or ()]
-        yield from _unknown(default, words, at, "attribute-default", f"word of '{attribute.name}'")
+        yield from unknown(default, words, at, "attribute-default", f"word of '{attribute.name}'")
     elif attribute.type != "bool" and not _within(attribute, float(default)):
         yield Problem(at, "attribute-default", f"the default {default} is not within min and max")
 
@@ -316,17 +165,14 @@ def _words(op: Op, attribute: Attribute) -> Iterator[Problem]:
         yield Problem(attribute.at, "attribute-values", f"'{attribute.name}' needs `values`: the words that it takes")
     words = [(word, value.at) for value in attribute.values or () for word in (value.value, *value.aliases)]
     refused = [(refusal.value, refusal.at) for refusal in attribute.refuse or ()]
-    yield from _repeated([*words, *refused], "attribute-values", f"word of '{attribute.name}'")
+    yield from repeated([*words, *refused], "attribute-values", f"word of '{attribute.name}'")
     known = [discrepancy.id or "" for discrepancy in op.discrepancies]
     for refusal in attribute.refuse or ():
         at = place(refusal.discrepancy, refusal.at)
-        yield from _unknown(refusal.discrepancy, known, at, "refuse-discrepancy", "discrepancy of this operation")
+        yield from unknown(refusal.discrepancy, known, at, "refuse-discrepancy", "discrepancy of this operation")
 
 
-# Tensors.
-
-
-def _tensors(op: Op) -> Iterator[Problem]:
+def tensors(op: Op) -> Iterator[Problem]:
     optional = False
     for tensor in op.inputs:
         if optional and not tensor.optional:
@@ -342,14 +188,12 @@ def _tensors(op: Op) -> Iterator[Problem]:
     for attribute in op.attributes:
         if attribute.shape_of:
             at = place(attribute.shape_of, attribute.at)
-            yield from _unknown(attribute.shape_of, [output.name], at, "shape-of", "output")
+            yield from unknown(attribute.shape_of, [output.name], at, "shape-of", "output")
     yield from _statements(op)
 
 
 def _shape_input(op: Op, tensor: Tensor) -> Iterator[Problem]:
-    yield from _unknown(
-        tensor.shape_of or "", [op.output.name], place(tensor.shape_of, tensor.at), "shape-of", "output"
-    )
+    yield from unknown(tensor.shape_of or "", [op.output.name], place(tensor.shape_of, tensor.at), "shape-of", "output")
     if tensor.layout or tensor.dims or tensor.view or tensor.arrangements:
         yield Problem(
             tensor.at, "shape-input", f"'{tensor.name}' is a vector that states a shape; it has no axes of its own"
@@ -397,7 +241,7 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
             )
             yield Problem(arrangement.at, "arrangement-axes", message)
     folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
-    yield from _repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")
+    yield from repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")
     if tensor.layout is not None:
         yield from _layout(op, tensor, sorted(ways[0]))
 
@@ -406,7 +250,7 @@ def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:
     at = place(tensor.layout, tensor.at)
     words = {a.name or "": [v.value for v in a.values or ()] for a in op.attributes if a.type == "string"}
     if tensor.layout not in words:
-        yield from _unknown(tensor.layout or "", words, at, "layout-attribute", "string attribute")
+        yield from unknown(tensor.layout or "", words, at, "layout-attribute", "string attribute")
         return
     rows = op.layouts.get(tensor.layout, {})
     for word in words[tensor.layout]:
@@ -421,7 +265,7 @@ def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:
             yield Problem(at, "layout-axes", f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}")
 
 
-def _dtypes(op: Op) -> Iterator[Problem]:
+def dtypes(op: Op) -> Iterator[Problem]:
     legal = {tensor.name: OF_KERNELS for tensor in op.tensors}
     legal |= {tensor.name: ("s32",) for tensor in op.inputs if tensor.shape_of}
     legal["accumulate"] = ACCUMULATORS
@@ -430,7 +274,7 @@ def _dtypes(op: Op) -> Iterator[Problem]:
     for row in op.dtypes:
         at = place(next(iter(row), None), op.at.key("dtypes"))
         for name, dtype in row.items():
-            yield from _unknown(name, legal, place(name, at), "dtype-key", "tensor")
+            yield from unknown(name, legal, place(name, at), "dtype-key", "tensor")
             if name in legal and dtype not in legal[name]:
                 yield Problem(
                     place(dtype, at), "dtype-value", f"'{name}' may be {' or '.join(legal[name])}, not {dtype}"
@@ -445,13 +289,10 @@ def _dtypes(op: Op) -> Iterator[Problem]:
         if other != name:
             message = f"no call reaches this row: the inputs of row {other} have the same types, and the first row wins"
             yield Problem(at, "dtype-unreached", message)
-    yield from _repeated(rows, "dtype-row", "row of data types")
+    yield from repeated(rows, "dtype-row", "row of data types")
 
 
-# Constraints, classes, relations, discrepancies, sources.
-
-
-def _constraints(op: Op) -> Iterator[Problem]:
+def constraints(op: Op) -> Iterator[Problem]:
     arguments = {str(a.name) for a in op.attributes} | {
         tensor.parameter or tensor.name for tensor in (*op.inputs, *op.outputs)
     }
@@ -462,13 +303,13 @@ def _constraints(op: Op) -> Iterator[Problem]:
         if name in taken or name.startswith("out-"):
             yield Problem(place(name, constraint.at), "constraint-id", f"'{name}' is a rule of the package itself")
         at = place(constraint.argument, constraint.at)
-        yield from _unknown(constraint.argument or "", arguments, at, "constraint-argument", "attribute or tensor")
-    yield from _repeated([(c.id or "", c.at) for c in op.constraints], "constraint-id", "constraint")
-    yield from _repeated([(d.id or "", d.at) for d in op.discrepancies], "discrepancy-id", "discrepancy")
+        yield from unknown(constraint.argument or "", arguments, at, "constraint-argument", "attribute or tensor")
+    yield from repeated([(c.id or "", c.at) for c in op.constraints], "constraint-id", "constraint")
+    yield from repeated([(d.id or "", d.at) for d in op.discrepancies], "discrepancy-id", "discrepancy")
 
 
-def _classes(op: Op) -> Iterator[Problem]:
-    yield from _repeated([(group.name or "", group.at) for group in op.classes], "class-name", "class")
+def classes(op: Op) -> Iterator[Problem]:
+    yield from repeated([(group.name or "", group.at) for group in op.classes], "class-name", "class")
     for group in op.classes:
         last = group is op.classes[-1]
         if last and group.when is not None:
@@ -479,13 +320,7 @@ def _classes(op: Op) -> Iterator[Problem]:
             )
 
 
-def kind_of_relation(relation: Relation) -> tuple[str, str]:
-    """`equals`, `adjoint` or `gradient`, and the operation it names; ('', '') where that is not one."""
-    given = [(kind, getattr(relation, kind)) for kind in ("equals", "adjoint", "gradient") if getattr(relation, kind)]
-    return given[0] if len(given) == 1 else ("", "")
-
-
-def _relations(op: Op) -> Iterator[Problem]:
+def relations(op: Op) -> Iterator[Problem]:
     tensors = [tensor.name for tensor in (*op.inputs, *op.outputs)]
     inputs = [tensor.name for tensor in op.data_inputs]
     words = [v.value for name in op.layout_attributes for v in op.attribute(name).values or ()]
@@ -497,16 +332,16 @@ def _relations(op: Op) -> Iterator[Problem]:
             if kind and (value is not None) != (kind == owner):
                 yield Problem(relation.at, "relation-key", f"'{key}' goes with {owner}, and {owner} with '{key}'")
             if value is not None:
-                yield from _unknown(value, inputs, place(value, relation.at), "relation-tensor", "input")
+                yield from unknown(value, inputs, place(value, relation.at), "relation-tensor", "input")
         for ours in relation.with_.values():
-            yield from _unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")
+            yield from unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")
         for word in relation.formats:
-            yield from _unknown(
+            yield from unknown(
                 word, words, place(word, relation.at), "relation-format", "layout word of this operation"
             )
 
 
-def _sources(op: Op, pages: Mapping[str, Page]) -> Iterator[Problem]:
+def sources(op: Op, pages: Mapping[str, Page]) -> Iterator[Problem]:
     if not pages:
         return
     cited = [(source, op.at) for source in op.source]
@@ -514,90 +349,12 @@ def _sources(op: Op, pages: Mapping[str, Page]) -> Iterator[Problem]:
     items = (*op.attributes, *op.inputs, *op.outputs, *op.lets.values(), *op.constraints)
     cited += [(item.source, item.at) for item in items if item.source]
     for source, at in cited:
-        yield from _unknown(source, pages, place(source, at), "source-page", "page in _sources.yaml")
+        yield from unknown(source, pages, place(source, at), "source-page", "page in sources.yaml")
 
 
-def _variant_count(op: Op) -> Iterator[Problem]:
+def variant_count(op: Op) -> Iterator[Problem]:
     sizes = [len(op.attribute(name).values or ()) for name in op.layout_attributes]
     count = len(op.dtypes) * math.prod(sizes) * max(len(op.classes), 1) * len(ISAS)
     if count > MAX_VARIANTS:
         message = f"dtype rows, layouts and classes make {count} kernels; an operation has at most {MAX_VARIANTS}"
         yield Problem(place(op.op, op.at), "variants", message)
-
-
-STAGES: tuple[tuple[Rule, ...], ...] = (
-    (_complete, _counted, _plain),
-    (_names, _attributes, _tensors, _dtypes, _constraints, _classes),
-    (_variant_count, _relations, meaning.symbols),
-    (meaning.expressions,),
-    (meaning.semantics, normal_form),
-    (meaning.steps,),
-    (meaning.kernels,),
-)
-
-STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
-    (_complete, step_keys.counted),
-    (_names, _attributes, step_keys.tensors, _constraints),
-    (_relations, meaning.symbols),
-    (meaning.expressions,),
-    (steps.semantics,),
-    (step_keys.dtypes, meaning.steps),
-    (steps.calls,),
-)
-
-
-# Rules across operations.
-
-
-def _distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
-    yield from _repeated([(op.function, place(op.op, op.at)) for op in ops], "op-name", "function")
-    files = [(f"{op.function}_{row_name(op, row)}.c", place(op.op, op.at)) for op in ops for row in op.dtypes]
-    yield from _repeated(dict.fromkeys(files), "kernel-name", "file")
-    names = (
-        (stem(op, row_name(op, row), tuple(layouts.values()), group), place(op.op, op.at))
-        for op in {op.function: op for op in ops}.values()
-        for row in op.dtypes
-        for layouts in layout_choices(op)
-        for group in op.classes or (None,)
-    )
-    yield from _repeated(names, "kernel-name", "name of a kernel")
-
-
-def _same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
-    first: dict[str, Attribute] = {}
-    # Pages of operations of steps differ in what they call by one name; what comes from _common.yaml is one thing.
-    said = (attribute for op in ops for attribute in op.attributes if attribute.use or not op.stepped)
-    for attribute in (attribute for attribute in said if not attribute.reason):
-        other = first.setdefault(attribute.name or "", attribute)
-        for key in SHARED_KEYS:
-            if getattr(attribute, key) != getattr(other, key):
-                message = f"'{key}' of '{attribute.name}' differs from {other.at}; make them alike or give a `reason`"
-                yield Problem(attribute.at, "attribute-differs", message)
-
-
-def _related(ops: Sequence[Op]) -> Iterator[Problem]:
-    by_name = {op.op: op for op in ops}
-    for op in ops:
-        for relation in op.relations:
-            kind, name = kind_of_relation(relation)
-            if name not in by_name:
-                yield from _unknown(name, by_name, place(name, relation.at), "relation-operation", "operation")
-                continue
-            other = by_name[name]
-            tensors = [tensor.name for tensor in (*other.inputs, *other.outputs)]
-            for theirs in relation.with_:
-                yield from _unknown(theirs, tensors, place(theirs, relation.at), "relation-tensor", f"tensor of {name}")
-            missing = [t.name for t in other.tensors if not t.optional and t.name not in relation.with_]
-            if missing:
-                yield Problem(
-                    relation.at, "relation-with", f"`with` does not say what {', '.join(missing)} of {name} is here"
-                )
-            words = [v.value for attribute in other.layout_attributes for v in other.attribute(attribute).values or ()]
-            for word in relation.formats.values():
-                yield from _unknown(word, words, place(word, relation.at), "relation-format", f"layout word of {name}")
-            if kind == "equals" and op.op not in [back.equals for back in other.relations]:
-                yield Problem(
-                    relation.at,
-                    "relation-mutual",
-                    f"{op.op} equals {name}, but {name} does not say that it equals {op.op}",
-                )

@@ -1,0 +1,105 @@
+"""The names of an operation: every name means one thing, and none that generated code needs for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..derive.signature import FAST_NAMES
+from ..emit.scopes import RESERVED_NAMES
+from ..language.model import Op
+from ..language.schema import RESERVED, RESERVED_BY_CALL, place
+from ..language.source import Mark, Problem
+from ..language.surface import TAKEN_BY_PACKAGE
+from ..language.types import symbol_of
+
+# Names that every generated Python module defines.
+PYTHON_NAMES = frozenset({
+    "rules", "rank", "row", "resolve", "group_class", "annotations", "Any", "ArrayInfo", "ArrayLike", "Field",
+    "InputInfo", "Integers", "Operation", "Output", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings",
+    "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
+})  # fmt: skip
+# What it keeps of each tensor: `src_axes`.
+TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
+# Modules and pages of the generated package beside those of its operations, without the underscore in front.
+MODULES = frozenset({
+    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack",
+    "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main",
+    "numbers", "onnx", "operation", "private", "rules", "scratch", "specialize", "steps", "team", "threads",
+    "torch", "units", "words",
+})  # fmt: skip
+# Names in the entries of fast kernels, which take tensors as parameters.
+ENTRY_NAMES = FAST_NAMES | {"problem"}
+# `count` is a word of finish, `accumulate` one of the rows of data types.
+TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
+
+
+def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
+    """Everything that shares one space of names: what it is, its name, where it stands."""
+    attributes = {attribute.name for attribute in op.attributes}
+    for attribute in op.attributes:
+        yield "attribute", attribute.name or "", attribute.at
+        if attribute.symbol and attribute.symbol != attribute.name:
+            yield "symbol", attribute.symbol, attribute.at
+    for dim in op.dims.values():
+        yield "size", dim.symbol, place(dim.symbol, dim.at)
+    for section in (op.let, op.padding):
+        for symbol, let in section.items():
+            yield "value", symbol, place(symbol, let.at)
+    for letter in op.semantics.ranges:
+        yield "range letter", letter, place(letter, op.semantics.at)
+    outputs = {tensor.name for tensor in op.outputs}
+    targets = {a.target.tensor: a.at for step in op.semantics.steps for a in reversed(step.assignments)}
+    for name, at in targets.items():
+        if name not in outputs and name not in {tensor.name for tensor in op.inputs}:
+            yield "name of a step", name, at
+    for tensor in (*op.inputs, *op.outputs):
+        if not (tensor.shape_of and tensor.parameter and tensor.name in attributes):
+            yield "tensor", tensor.name, place(tensor.name, tensor.at)
+        if tensor.parameter and tensor.parameter != tensor.name:
+            yield "parameter", tensor.parameter, place(tensor.parameter, tensor.at)
+
+
+def names(op: Op) -> Iterator[Problem]:
+    yield from _function_name(op)
+    seen: dict[str, str] = {}
+    shapes = {giver.name for giver in op.stated_by(op.output)}
+    derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
+    for what, name, at in _named(op):
+        own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
+        own = own | (TAKEN | derived if what != "name of a step" else frozenset())  # steps give names in C only
+        if name in own or name.startswith("opwright"):
+            yield Problem(
+                at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
+            )
+        if name in seen:
+            yield Problem(
+                at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing"
+            )
+        seen.setdefault(name, what)
+    folded: dict[str, str] = {}
+    for symbol, at in _symbols(op):
+        other = folded.setdefault(symbol.lower(), symbol)
+        if other != symbol:
+            yield Problem(
+                at,
+                "name-case",
+                f"'{symbol}' and '{other}' differ in case only; entries of both would be '{symbol.lower()}_'",
+            )
+
+
+def _function_name(op: Op) -> Iterator[Problem]:
+    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | MODULES or op.function.startswith(
+        "opwright"
+    ):
+        message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
+        yield Problem(place(op.op, op.at), "op-name", message)
+
+
+def _symbols(op: Op) -> Iterator[tuple[str, Mark]]:
+    for attribute in op.attributes:
+        if attribute.type != "string" and not attribute.shape_of:
+            yield symbol_of(attribute), attribute.at
+    for dim in op.dims.values():
+        yield dim.symbol, place(dim.symbol, dim.at)
+    for symbol, let in op.lets.items():
+        yield symbol, place(symbol, let.at)

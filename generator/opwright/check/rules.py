@@ -1,0 +1,36 @@
+"""What the rules of several rooms share: how a problem of a list, a word or an incomplete entry is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ..language.model import Op, Relation
+from ..language.source import Mark, Problem, suggestion
+
+Rule = Callable[[Op], Iterator[Problem]]
+
+
+def repeated(items: Iterable[tuple[str, Mark]], rule: str, what: str) -> Iterator[Problem]:
+    seen: dict[str, Mark] = {}
+    for name, at in items:
+        if name in seen:
+            yield Problem(at, rule, f"the {what} '{name}' stands here a second time, after {seen[name]}")
+        seen.setdefault(name, at)
+
+
+def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
+    choices = sorted(set(known))
+    if word not in choices:
+        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")
+
+
+def incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
+    missing = [key for key in keys if getattr(item, key) in (None, "")]
+    if missing:
+        yield Problem(at, rule, f"this {what} does not say {', '.join(missing)}; say it here or in _common.yaml")
+
+
+def kind_of_relation(relation: Relation) -> tuple[str, str]:
+    """`equals`, `adjoint` or `gradient`, and the operation it names; ('', '') where that is not one."""
+    given = [(kind, getattr(relation, kind)) for kind in ("equals", "adjoint", "gradient") if getattr(relation, kind)]
+    return given[0] if len(given) == 1 else ("", "")

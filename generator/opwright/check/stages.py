@@ -1,0 +1,63 @@
+"""Which rules hold a spec, in which order.
+
+In: complete operations. Out: problems, noted in the list that the loader hands in. A stage runs only when the stages
+before it found nothing. That kernels follow from the semantics is found when they are made (emit/lowerable.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..derive import step_keys, steps
+from ..derive.normal_form import normal_form
+from ..language.model import Op, Page
+from ..language.schema import Problems
+from ..language.source import Problem
+from . import declarations, expressions, library, names, semantics
+from .rules import Rule
+
+
+def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
+    """Note every rule that one operation breaks."""
+
+    def sources(op: Op) -> Iterator[Problem]:
+        return declarations.sources(op, pages)
+
+    stages = STAGES_OF_STEPS if op.stepped else STAGES
+    for stage in (*stages[:1], (*stages[1], sources), *stages[2:]):
+        found = [problem for rule in stage for problem in rule(op)]
+        problems.extend(found)
+        if found:
+            return
+
+
+def check_library(ops: Sequence[Op], problems: Problems) -> None:
+    """Note every rule that the operations break together."""
+    for rule in (library.distinct_operations, library.same_attributes, library.related):
+        problems.extend(rule(ops))
+
+
+STAGES: tuple[tuple[Rule, ...], ...] = (
+    (declarations.complete, declarations.counted, declarations.plain),
+    (
+        names.names,
+        declarations.attributes,
+        declarations.tensors,
+        declarations.dtypes,
+        declarations.constraints,
+        declarations.classes,
+    ),
+    (declarations.variant_count, declarations.relations, expressions.symbols),
+    (expressions.expressions,),
+    (semantics.semantics, normal_form),
+    (expressions.steps,),
+)
+STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
+    (declarations.complete, step_keys.counted),
+    (names.names, declarations.attributes, step_keys.tensors, declarations.constraints),
+    (declarations.relations, expressions.symbols),
+    (expressions.expressions,),
+    (steps.semantics,),
+    (step_keys.dtypes, expressions.steps),
+    (steps.calls,),
+)

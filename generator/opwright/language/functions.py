@@ -1,0 +1,25 @@
+"""How far the functions of values may be from the exact results: part of the language, whatever computes them.
+
+In: nothing. Out: a table, which docs/SPEC.md prints. Nothing here computes.
+"""
+
+from __future__ import annotations
+
+# In units in the last place of f32, for every argument and on every instruction set. 0: always the exact result; 0.5:
+# the exact result, rounded to nearest.
+F32_ULPS = {
+    "exp": 1.0,
+    "exp2": 1.1,
+    "log": 1.0,
+    "log1p": 1.0,
+    "tanh": 1.4,
+    "erf": 1.4,
+    "sqrt": 0.5,
+    "rsqrt": 1.5,
+    "pow": 0.51,
+    "abs": 0.0,
+    "sign": 0.0,
+    "round": 0.0,
+    "floor": 0.0,
+    "ceil": 0.0,
+}

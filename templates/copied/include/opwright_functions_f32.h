@@ -1,0 +1,275 @@
+// Functions of real numbers in f32: plain C11 without a branch, a table or a call, so that a compiler vectorises a loop
+// that calls them. With -ffp-contract=off every compiler and instruction set gives the same bits. The coefficients of a
+// polynomial are a minimax fit of what its comment names. NaN, Inf and -0.0 give what Annex F of C says; denormals are
+// kept. The spec language says how far a result may be from the exact one: docs/SPEC.md of opwright, "Functions".
+
+#ifndef OPWRIGHT_FUNCTIONS_F32_H
+#define OPWRIGHT_FUNCTIONS_F32_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "opwright_numeric.h"
+
+// One of two numbers by their bits. A conditional expression would let a compiler put what makes them behind a branch,
+// where it vectorises no arithmetic that could raise an exception.
+static inline float opwright_pick_f32(int condition, float yes, float no)
+{
+    const uint32_t mask = 0u - (uint32_t)condition;
+    return opwright_float((opwright_bits(yes) & mask) | (opwright_bits(no) & ~mask));
+}
+
+static inline float opwright_abs_f32(float x) { return opwright_float(opwright_bits(x) & 0x7fffffffu); }
+
+// The magnitude of one number with the sign of another.
+static inline float opwright_signed_f32(float magnitude, float sign)
+{
+    return opwright_float((opwright_bits(magnitude) & 0x7fffffffu) | (opwright_bits(sign) & 0x80000000u));
+}
+
+// Half to even: no number from 2^23 on has a fraction, and adding 2^23 to a lesser one rounds it.
+static inline float opwright_round_f32(float x)
+{
+    const float magnitude = opwright_abs_f32(x);
+    const float rounded = (magnitude + 0x1p23f) - 0x1p23f;
+    return opwright_signed_f32(opwright_pick_f32(magnitude < 0x1p23f, rounded, magnitude), x);
+}
+
+static inline float opwright_floor_f32(float x)
+{
+    const float rounded = opwright_round_f32(x);
+    return opwright_signed_f32(rounded - opwright_pick_f32(rounded > x, 1.0f, 0.0f), x);
+}
+
+static inline float opwright_ceil_f32(float x)
+{
+    const float rounded = opwright_round_f32(x);
+    return opwright_signed_f32(rounded + opwright_pick_f32(rounded < x, 1.0f, 0.0f), x);
+}
+
+// -1, 1, or the number itself where it is a zero or NaN.
+static inline float opwright_sign_f32(float x)
+{
+    return opwright_pick_f32((x < 0.0f) | (x > 0.0f), opwright_signed_f32(1.0f, x), x);
+}
+
+static inline float opwright_sqrt_f32(float x) { return sqrtf(x); }
+
+static inline float opwright_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
+
+// y * 2^n for n in [-250, 250] and y in [0.5, 2], rounded once where the result is a denormal.
+static inline float opwright_scaled_f32(float y, int32_t n)
+{
+    const int32_t half = n >> 1;
+    const float first = opwright_float((uint32_t)(half + 127) << 23);
+    const float second = opwright_float((uint32_t)(n - half + 127) << 23);
+    return y * first * second;
+}
+
+// The integer next to x, |x| < 2^22: adding 1.5 * 2^23 leaves it in the low bits of the sum.
+static inline int32_t opwright_nearest_f32(float shifted) { return (int32_t)(opwright_bits(shifted) - 0x4b400000u); }
+
+// e^r for |r| <= ln(2) / 2.
+static inline float opwright_exp_of_rest_f32(float r)
+{
+    float p = 0x1.6a4d60p-10f;
+    p = p * r + 0x1.12398ep-7f;
+    p = p * r + 0x1.5558b0p-5f;
+    p = p * r + 0x1.555492p-3f;
+    p = p * r + 0x1.fffffcp-2f;
+    return 1.0f + (r + r * r * p);
+}
+
+// ln(2) in two parts: the product of the first one and an exponent is exact.
+#define OPWRIGHT_LN2_F32 0x1.62e4p-1f
+#define OPWRIGHT_LN2_REST_F32 0x1.7f7d1cp-20f
+
+static inline float opwright_exp_f32(float x)
+{
+    const float below = opwright_pick_f32(x > 89.0f, 89.0f, x);
+    const float within = opwright_pick_f32(below < -104.0f, -104.0f, below);
+    const float shifted = within * 0x1.715476p+0f + 0x1.8p23f;
+    const float n = shifted - 0x1.8p23f;
+    const float rest = (within - n * OPWRIGHT_LN2_F32) - n * OPWRIGHT_LN2_REST_F32;
+    return opwright_scaled_f32(opwright_exp_of_rest_f32(rest), opwright_nearest_f32(shifted));
+}
+
+static inline float opwright_exp2_f32(float x)
+{
+    const float below = opwright_pick_f32(x > 129.0f, 129.0f, x);
+    const float within = opwright_pick_f32(below < -151.0f, -151.0f, below);
+    const float shifted = within + 0x1.8p23f;
+    const float r = within - (shifted - 0x1.8p23f);
+    // (2^r - 1) / r for |r| <= 0.5.
+    float p = 0x1.417a5cp-13f;
+    p = p * r + 0x1.5f0946p-10f;
+    p = p * r + 0x1.3b2dd2p-7f;
+    p = p * r + 0x1.c6af7ap-5f;
+    p = p * r + 0x1.ebfbdcp-3f;
+    p = p * r + 0x1.62e430p-1f;
+    return opwright_scaled_f32(1.0f + r * p, opwright_nearest_f32(shifted));
+}
+
+// ln(1 + f) + error + e * ln(2) for 1 + f in [sqrt(0.5), sqrt(2)].
+static inline float opwright_log_of_parts_f32(float f, float error, float e)
+{
+    float p = -0x1.38c2a6p-4f;
+    p = p * f + 0x1.055ce8p-3f;
+    p = p * f - 0x1.0d82a4p-3f;
+    p = p * f + 0x1.22d96ep-3f;
+    p = p * f - 0x1.547288p-3f;
+    p = p * f + 0x1.99a01ap-3f;
+    p = p * f - 0x1.000226p-2f;
+    p = p * f + 0x1.555554p-2f;
+    const float square = f * f;
+    const float high = e * OPWRIGHT_LN2_F32;
+    const float low = e * OPWRIGHT_LN2_REST_F32 + error;
+    return high + (f + (low + (square * f * p - 0.5f * square)));
+}
+
+// The exponent e that leaves x / 2^e in [sqrt(0.5), sqrt(2)), for bits of a positive normal x.
+static inline int32_t opwright_exponent_f32(uint32_t bits) { return (int32_t)(bits - 0x3f3504f3u) >> 23; }
+
+static inline float opwright_log_f32(float x)
+{
+    const uint32_t tiny = 0u - (uint32_t)(x < 0x1p-126f);
+    const uint32_t bits = opwright_bits(opwright_pick_f32(x < 0x1p-126f, x * 0x1p23f, x));
+    const int32_t e = opwright_exponent_f32(bits);
+    const float f = opwright_float(bits - ((uint32_t)e << 23)) - 1.0f;
+    const float result = opwright_log_of_parts_f32(f, 0.0f, (float)(e - (int32_t)(tiny & 23u)));
+    const float positive = opwright_pick_f32(x < INFINITY, result, x);
+    return opwright_pick_f32(x > 0.0f, positive, opwright_pick_f32(x == 0.0f, -INFINITY, NAN));
+}
+
+static inline float opwright_log1p_f32(float x)
+{
+    const float sum = 1.0f + x;
+    const int32_t e = opwright_exponent_f32(opwright_bits(sum));
+    // 2^-e * (1 + x) - 1 without the rounding of the sum, and what its own rounding loses.
+    const float part = opwright_float(opwright_bits(x) - ((uint32_t)e << 23));
+    const float one = opwright_float(((uint32_t)(127 - e) & (0u - (uint32_t)(e < 127))) << 23) - 1.0f;
+    const float f = part + one;
+    const float other = f - part;
+    const float error = (part - (f - other)) + (one - other);
+    const float result = opwright_log_of_parts_f32(f, error - error * f, (float)e);
+    const float above = opwright_pick_f32(sum < INFINITY, opwright_signed_f32(result, x), x);
+    return opwright_pick_f32(x > -1.0f, above, opwright_pick_f32(x == -1.0f, -INFINITY, NAN));
+}
+
+static inline float opwright_tanh_f32(float x)
+{
+    const float magnitude = opwright_abs_f32(x);
+    // (tanh(x) - x) / x^3 over x^2 for |x| <= 0.65.
+    const float s = x * x;
+    float p = -0x1.696a9ap-8f;
+    p = p * s + 0x1.4f5d72p-6f;
+    p = p * s - 0x1.b7cfb6p-5f;
+    p = p * s + 0x1.1103f0p-3f;
+    p = p * s - 0x1.555524p-2f;
+    const float small = magnitude + magnitude * s * p;
+    // From 10 on the result rounds to 1.
+    const float within = opwright_pick_f32(magnitude > 10.0f, 10.0f, magnitude);
+    const float large = 1.0f - 2.0f / (opwright_exp_f32(2.0f * within) + 1.0f);
+    return opwright_signed_f32(opwright_pick_f32(magnitude < 0.625f, small, large), x);
+}
+
+static inline float opwright_erf_f32(float x)
+{
+    const float magnitude = opwright_abs_f32(x);
+    // erf(x) / x - 1 over x^2 for |x| <= 1.
+    const float s = x * x;
+    float p = 0x1.4771fep-14f;
+    p = p * s - 0x1.a3515ep-11f;
+    p = p * s + 0x1.53f224p-8f;
+    p = p * s - 0x1.b7f71ap-6f;
+    p = p * s + 0x1.ce2ce6p-4f;
+    p = p * s - 0x1.81273ep-2f;
+    p = p * s + 0x1.06eba8p-3f;
+    const float small = magnitude + magnitude * p;
+    // -ln(1 - erf(t)) / t for t in [1, 4]; from 4 on the result rounds to 1.
+    const float t = opwright_pick_f32(magnitude > 4.0f, 4.0f, magnitude);
+    float q = 0x1.d3bd60p-17f;
+    q = q * t - 0x1.6f5d32p-12f;
+    q = q * t + 0x1.ec5bc8p-9f;
+    q = q * t - 0x1.8957a4p-6f;
+    q = q * t + 0x1.b45684p-4f;
+    q = q * t + 0x1.451afcp-1f;
+    q = q * t + 0x1.20f214p+0f;
+    const float large = 1.0f - opwright_exp_f32(-t * q);
+    return opwright_signed_f32(opwright_pick_f32(magnitude < 1.0f, small, large), x);
+}
+
+static inline uint64_t opwright_bits_f64(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline double opwright_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// The binary logarithm of a positive finite x, in double.
+static inline double opwright_log2_of_f32(float x)
+{
+    const uint64_t begin = 0x3fe6a09e667f3bcdu;  // sqrt(0.5)
+    const uint64_t from = opwright_bits_f64((double)x) - begin + 0x3ff0000000000000u;
+    const double e = opwright_double(0x4330000000000000u | from >> 52) - (0x1p52 + 1023.0);
+    const double m = opwright_double((from & 0xfffffffffffffu) + begin);
+    const double s = (m - 1.0) / (m + 1.0);
+    // log2((1 + s) / (1 - s)) / s over s^2 for |s| <= 0.1716.
+    const double z = s * s;
+    double p = 0x1.21b1bfb36d826p-2;
+    p = p * z + 0x1.47954858f6730p-2;
+    p = p * z + 0x1.a61a2f1b52968p-2;
+    p = p * z + 0x1.2776c292d8e86p-1;
+    p = p * z + 0x1.ec709dc53ccabp-1;
+    p = p * z + 0x1.71547652b8251p+1;
+    return e + s * p;
+}
+
+// 2^t, rounded once.
+static inline float opwright_exp2_of_f64(double t)
+{
+    const double shifted = t + 0x1.8p52;
+    const double r = t - (shifted - 0x1.8p52);
+    // (2^r - 1) / r for |r| <= 0.5.
+    double p = 0x1.fde5f8c68c22ep-17;
+    p = p * r + 0x1.445c844c626f9p-13;
+    p = p * r + 0x1.5d8a8603a0917p-10;
+    p = p * r + 0x1.3b29f39ce18c3p-7;
+    p = p * r + 0x1.c6b08ac0665c2p-5;
+    p = p * r + 0x1.ebfbe07787bb8p-3;
+    p = p * r + 0x1.62e42ff0e1953p-1;
+    const double within = (1.0 + r * p) * opwright_double((opwright_bits_f64(shifted) + 1023u) << 52);
+    // Beyond 200, 0x43480000, f32 has 0 and Inf. Integers of 32 bits tell: gcc 12 vectorises no comparison of doubles that
+    // chooses a float for plain x86-64.
+    const uint32_t rough = opwright_bits((float)t);
+    const float beyond = opwright_pick_f32(rough >> 31 == 0, INFINITY, 0.0f);
+    return opwright_pick_f32((rough & 0x7fffffffu) > 0x43480000u, beyond, (float)within);
+}
+
+static inline float opwright_pow_f32(float x, float y)
+{
+    const float magnitude = opwright_abs_f32(x);
+    const float finite = opwright_exp2_of_f64((double)y * opwright_log2_of_f32(magnitude));
+    // A base of 0 or Inf gives 0 or Inf.
+    const int edge = (magnitude == 0.0f) | (magnitude == INFINITY);
+    const int grows = (magnitude == 0.0f) ^ (y > 0.0f);
+    const float result = opwright_pick_f32(edge, opwright_pick_f32(grows, INFINITY, 0.0f), finite);
+    const float half = 0.5f * y;
+    const int integer = opwright_round_f32(y) == y;
+    const int odd = integer & (opwright_round_f32(half) != half);
+    const float with_sign = opwright_float(opwright_bits(result) ^ (opwright_bits(x) & (uint32_t)odd << 31));
+    const int imaginary = (x < 0.0f) & (magnitude < INFINITY) & (integer ^ 1);
+    const float real = opwright_pick_f32((x != x) | (y != y), x + y, opwright_pick_f32(imaginary, NAN, with_sign));
+    const int one = (x == 1.0f) | (y == 0.0f) | ((magnitude == 1.0f) & (opwright_abs_f32(y) == INFINITY));
+    return opwright_pick_f32(one, 1.0f, real);
+}
+
+#endif

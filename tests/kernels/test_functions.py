@@ -1,0 +1,154 @@
+"""The functions of f32 that values are made with: how far they are from exact, on every compiler and instruction set.
+
+With OPWRIGHT_SWEEP=full and OPWRIGHT_UPDATE_GOLDEN=1, what a walk over all f32 finds is recorded in docs/functions.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opwright.language import expr
+from opwright.language.functions import F32_ULPS
+from opwright_kernels import _compiler, _engine, _isa
+from support import functions
+from support.compilers import INCLUDE, STRICT, compile_with
+from support.functions import BUILDS, CONTRACTED, EMULATED, UNARY, Build
+from support.generated import FULL
+
+ROOT = Path(__file__).parents[2]
+RECORD = ROOT / "docs" / "functions.json"
+UPDATE = os.environ.get("OPWRIGHT_UPDATE_GOLDEN") == "1"
+LOOPS = '#include "opwright_functions_f32.h"\n' + "".join(
+    f"void loop_{name}(int n, const float *restrict x, const float *restrict y, float *restrict z)\n"
+    f"{{ for (int i = 0; i < n; ++i) z[i] = opwright_{name}_f32({'x[i], y[i]' if name == 'pow' else 'x[i]'}); }}\n"
+    for name in F32_ULPS
+)
+
+
+def recorded() -> dict[str, dict[str, str | float]]:
+    """What the last walk over all f32 found, by function."""
+    functions: dict[str, dict[str, str | float]] = json.loads(RECORD.read_text())["functions"]
+    return functions
+
+
+@cache
+def arguments() -> np.ndarray:
+    worst = [int(str(row["at"]), 16) for row in recorded().values()]
+    return functions.sample(worst, np.random.default_rng(17))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """The results of the first build."""
+    return functions.results(functions.program(BUILDS[0], tmp_path_factory.mktemp("reference")), arguments())
+
+
+def check(name: str, got: np.ndarray) -> None:
+    wanted = functions.exact(name, arguments())
+    assert np.array_equal(np.isnan(got), np.isnan(wanted)), name
+    zero = got == 0
+    assert np.array_equal(np.signbit(got[zero]), np.signbit(wanted[zero])), name
+    far = np.nan_to_num(functions.distances(got, wanted))
+    at = int(far.argmax())
+    assert far[at] <= F32_ULPS[name], (
+        f"{name}{tuple(arguments()[at])} is {got[at]}, {far[at]:.3f} ulp from {wanted[at]}"
+    )
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_functions_keep_to_their_bounds_and_give_the_same_bits_everywhere(
+    build: Build, tmp_path: Path, reference: dict[str, np.ndarray]
+) -> None:
+    got = functions.results(functions.program(build, tmp_path), arguments())
+    for name, values in got.items():
+        check(name, values)
+        assert np.array_equal(values, reference[name], equal_nan=True), name
+
+
+@pytest.mark.parametrize("build", CONTRACTED, ids=str)
+def test_functions_keep_to_their_bounds_where_a_compiler_contracts(build: Build, tmp_path: Path) -> None:
+    for name, values in functions.results(functions.program(build, tmp_path), arguments()).items():
+        check(name, values)
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_loops_of_functions_are_vectorised(build: Build, tmp_path: Path) -> None:
+    if shutil.which(build.compiler) is None:
+        pytest.skip(f"{build.compiler} is not installed")
+    source = tmp_path / "loops.c"
+    source.write_text(LOOPS)
+    tell = "-Rpass=loop-vectorize" if build.compiler == "clang" else "-fopt-info-vec-optimized"
+    flags = (*_engine.REFERENCE_FLAGS, *functions.isa_of(build).flags, *INCLUDE, tell)
+    command = [build.compiler, *flags, "-c", source, "-o", tmp_path / "loops.o"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    lines = {int(line) for line in re.findall(r"loops\.c:(\d+):\d+: .*vectorized", told)}
+    assert [name for number, name in enumerate(F32_ULPS) if 3 + 2 * number not in lines] == []
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", EMULATED.compiler])
+def test_the_header_is_clean_under_all_warnings(compiler: str, tmp_path: Path) -> None:
+    source = tmp_path / "loops.c"
+    source.write_text(LOOPS)
+    compile_with(
+        compiler, "-std=c11", "-O2", *STRICT, "-Wno-unused-parameter", "-c", source, "-o", tmp_path / "loops.o"
+    )
+
+
+@pytest.mark.sweep
+def test_all_numbers_keep_to_the_bounds(tmp_path: Path) -> None:
+    """Against the C library's double, its vector library where there is one; without FULL a stretch around 1."""
+    best = [build for build in BUILDS if build.compiler == "gcc" and isa_here(build)][-1]
+    more = ("-std=gnu11", "-DLANES", "-lmvec") if best.isa == "avx512" and platform.libc_ver()[0] == "glibc" else ()
+    command = functions.program(best, tmp_path, *more)
+    first, last = (0, 2**32) if FULL else (0x3F700000, 0x3F900000)
+    found = {name: functions.walk(command, name, first, last) for name in UNARY}
+    if FULL and UPDATE:
+        compiler, cpu = (
+            _compiler.find().command[0],
+            re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()),
+        )
+        about = {
+            "what": "the worst of all 2^32 numbers of f32: its distance from the exact result in ulp, and its bits",
+            "against": "the vector library of glibc, in double" if more else "the C library, in double",
+            "cpu": cpu[1] if cpu else platform.machine(),
+            "compiler": subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout.splitlines()[0],
+            "flags": " ".join((*_engine.REFERENCE_FLAGS, *functions.isa_of(best).flags)),
+        }
+        rows = {
+            name: {"ulp": row.ulp, "at": f"{row.at:08x}", "checksum": f"{row.checksum:016x}"}
+            for name, row in found.items()
+        }
+        RECORD.write_text(json.dumps({**about, "functions": rows}, indent=2) + "\n")
+    for name, row in found.items():
+        assert row.wrong == 0, name
+        assert row.ulp <= F32_ULPS[name], (name, hex(row.at))
+        assert not FULL or f"{row.checksum:016x}" == recorded()[name]["checksum"], name
+
+
+def isa_here(build: Build) -> bool:
+    return functions.isa_of(build).needs <= _isa.cpu_flags()
+
+
+def test_what_all_numbers_gave_is_recorded_and_keeps_to_the_bounds() -> None:
+    assert set(recorded()) <= set(UNARY)
+    for name, row in recorded().items():
+        assert F32_ULPS[name] - 0.2 < float(row["ulp"]) <= F32_ULPS[name], name
+
+
+def test_every_function_of_real_numbers_has_a_bound() -> None:
+    assert set(F32_ULPS) == set(expr.REAL_FUNCTIONS) - {"select"} | {"floor", "ceil"}
+
+
+def test_the_language_prints_the_bounds() -> None:
+    text = (ROOT / "docs" / "SPEC.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^|]*)` \| ([\d.]+) \|", text.partition("### Functions")[2], re.MULTILINE)
+    assert {name: float(ulp) for names, ulp in rows for name in names.split("`, `")} == F32_ULPS
