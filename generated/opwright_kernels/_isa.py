@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from ._words import quoted
+
 
 @dataclass(frozen=True)
 class Isa:
@@ -106,7 +108,7 @@ def allowed() -> tuple[Isa, ...]:
     names = [isa.name for isa in ISAS]
     cap = os.environ.get("OPWRIGHT_ISA")
     if cap and cap not in names:
-        raise ValueError(f"OPWRIGHT_ISA is {cap!r}, expected one of: {', '.join(names)}")
+        raise ValueError(f"OPWRIGHT_ISA is {quoted(cap)}, expected one of: {', '.join(names)}")
     return tuple(reversed(ISAS[: names.index(cap) + 1] if cap else ISAS))
 
 
@@ -121,4 +123,4 @@ def why_not(isa: Isa) -> str:
     missing = sorted(isa.needs - cpu_flags())
     if missing:
         return f"this CPU lacks {', '.join(missing)}"
-    return "" if isa in allowed() else f"OPWRIGHT_ISA is {os.environ.get('OPWRIGHT_ISA')}"
+    return "" if isa in allowed() else f"OPWRIGHT_ISA is {allowed()[0].name}"

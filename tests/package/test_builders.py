@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("cache")]
 
 # A process that loads the unit below `folder`, told first how patient to be.
 LOADING = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background ignores it
 from pathlib import Path
 from opwright_kernels import _compiler, _entries, _load
 from opwright_kernels._units import Unit

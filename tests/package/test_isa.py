@@ -60,6 +60,16 @@ def test_an_unknown_instruction_set_is_refused_with_the_valid_names(rows, monkey
         _isa.allowed()
 
 
+@pytest.mark.parametrize("cap", ["9" * 5000, "avx\x1b[2J" * 900, "\udcff" * 5000])
+def test_an_unknown_instruction_set_is_refused_in_a_few_words_whatever_it_is_called(rows, monkeypatch, cap):
+    monkeypatch.setenv("OPWRIGHT_ISA", cap)
+    with pytest.raises(ValueError, match="OPWRIGHT_ISA is '") as caught:
+        _isa.allowed()
+    assert len(str(caught.value)) < 600
+    assert str(caught.value).isascii()
+    assert str(caught.value).isprintable()
+
+
 def test_cpu_flags_are_words_and_read_once():
     assert all(flag == flag.strip() and flag for flag in _isa.cpu_flags())
     assert _isa.cpu_flags() is _isa.cpu_flags()

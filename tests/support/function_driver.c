@@ -1,10 +1,10 @@
 // How far the functions of opwright_functions_f32.h are from the exact results.
 // function_driver: reads pairs of f32 from stdin until it ends; writes what each function makes of the first of each
 // pair, function after function in the order of EACH, and then the powers of the pairs.
-// function_driver NAME FIRST LAST: walks the f32 whose bits are in [FIRST, LAST), a multiple of BATCH. Prints the worst
-// distance in ulp, the bits of its argument, how many results have the wrong sign of zero or are NaN where they should
-// not be or the reverse, and a checksum of the results' bits. What is exact is what the C library says in double; with
-// LANES defined, its vector library.
+// function_driver NAME FIRST LAST STRIDE: walks the f32 whose bits are in [FIRST, LAST), one of STRIDE batches. Prints
+// the worst distance in ulp, the bits of its argument, how many results have the wrong sign of zero or are NaN where they
+// should not be or the reverse, and a checksum of the results' bits. What is exact is what the C library says in double;
+// with LANES defined, its vector library.
 
 #include <math.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ static double distance(float got, double exact)
     return error == 0.0 ? 0.0 : error / ulp(fabs(within) < 0x1p127 ? within : 0x1p127);
 }
 
-static int walk(const char *name, uint64_t first, uint64_t last)
+static int walk(const char *name, uint64_t first, uint64_t last, uint64_t stride)
 {
     static float x[BATCH], got[BATCH];
     static double wide[BATCH], exact[BATCH];
@@ -145,7 +145,7 @@ static int walk(const char *name, uint64_t first, uint64_t last)
     }
     double worst = 0.0;
     uint64_t at = first, wrong = 0, sum = 0;
-    for (uint64_t begin = first; begin < last; begin += BATCH) {
+    for (uint64_t begin = first; begin < last; begin += BATCH * stride) {
         for (uint32_t i = 0; i < BATCH; ++i) {
             x[i] = opwright_float((uint32_t)begin + i);
             wide[i] = (double)x[i];
@@ -168,7 +168,9 @@ static int walk(const char *name, uint64_t first, uint64_t last)
     return 0;
 }
 
-int main(int count, char **arguments)
+static uint64_t number(const char *word) { return strtoull(word, NULL, 0); }
+
+int main(int count, char **words)
 {
-    return count == 4 ? walk(arguments[1], strtoull(arguments[2], NULL, 0), strtoull(arguments[3], NULL, 0)) : values();
+    return count == 5 ? walk(words[1], number(words[2]), number(words[3]), number(words[4])) : values();
 }

@@ -144,12 +144,11 @@ class Walk:
         return Walk(further.ulp, further.at, self.wrong + other.wrong, (self.checksum + other.checksum) % 2**64)
 
 
-def walk(command: list[str], name: str, first: int, last: int) -> Walk:
-    """The f32 whose bits are in [first, last), by two processes at a time, each half of it."""
-    middle = (first + last) // 2 // 4096 * 4096
+def walk(command: list[str], name: str, stride: int) -> Walk:
+    """All f32, or one of `stride` batches of them, by two processes, each half of it."""
     halves = [
-        subprocess.Popen(["nice", "-n", "10", *command, name, str(a), str(b)], stdout=subprocess.PIPE, text=True)
-        for a, b in ((first, middle), (middle, last))
+        subprocess.Popen(["nice", *command, name, str(a), str(b), str(stride)], stdout=subprocess.PIPE, text=True)
+        for a, b in ((0, 2**31), (2**31, 2**32))
     ]
     found = []
     for half in halves:

@@ -227,12 +227,7 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
 
 
 def steps(op: Op) -> Iterator[Problem]:
-    try:
-        found = plan(op)
-    except SpecInvalid as invalid:
-        yield from invalid.problems
-        return
-    for step in found:
+    for step in plan(op):
         if isinstance(step, Bind) and step.tensor.optional:
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
                 message = (

@@ -12,7 +12,7 @@ from ..derive import step_keys, steps
 from ..derive.normal_form import normal_form
 from ..language.model import Op, Page
 from ..language.schema import Problems
-from ..language.source import Problem
+from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics
 from .rules import Rule
 
@@ -25,10 +25,18 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
 
     stages = STAGES_OF_STEPS if op.stepped else STAGES
     for stage in (*stages[:1], (*stages[1], sources), *stages[2:]):
-        found = [problem for rule in stage for problem in rule(op)]
+        found = [problem for rule in stage for problem in _broken(rule, op)]
         problems.extend(found)
         if found:
             return
+
+
+def _broken(rule: Rule, op: Op) -> Iterator[Problem]:
+    """What one rule finds, whether it yields or raises it."""
+    try:
+        yield from rule(op)
+    except SpecInvalid as invalid:
+        yield from invalid.problems
 
 
 def check_library(ops: Sequence[Op], problems: Problems) -> None:

@@ -1,7 +1,8 @@
 """An operation's symbols and letters, one of each per spatial axis where it is a vector, and its expressions in them.
 
 In: an operation, and the name of a group class or None. Out: an `Expansion`. On a spatial axis that a call does not
-have extents are 1 and indices 0. Raises SpecInvalid where neutral values cannot make them so.
+have extents are 1 and indices 0. Raises SpecInvalid where neutral values cannot make them so, and where an extent is no
+polynomial.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 
 from ..language import expr
 from ..language.model import SPATIAL_AXES, GroupClass, Op
+from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
 from ..memo import memoised
 from .exactness import divided
@@ -30,12 +32,13 @@ class Expansion:
             suffix: {name: Poly.symbol(f"{name}_{suffix}") for name in self.vectors} for suffix in self.suffixes
         }
         sizes = group_class.let if group_class else {}
-        self.sizes = {symbol: polynomial(value.tree) for symbol, value in sizes.items()}
+        self.sizes = {symbol: _polynomial(value) for symbol, value in sizes.items()}
         ranges = op.semantics.ranges
         self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
         self.letters = tuple(ranges)
         self.extents: dict[str, Poly] = {}
         for letter, extent in ranges.items():
+            _polynomial(extent)
             for name, suffix in self.copies(letter, letter in self.vector_letters):
                 self.extents[name] = self.poly(extent.tree, suffix)
         self.defined = self.definitions()
@@ -109,6 +112,14 @@ class Expansion:
         if any(minimum.get(name, minimum.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
             return None
         return number > 0
+
+
+def _polynomial(written: Located) -> Poly:
+    """The polynomial that a formula of a spec is. Raises SpecInvalid, with its place, where it is none."""
+    try:
+        return polynomial(written.tree)
+    except NotPolynomial as error:
+        raise SpecInvalid([Problem(written.at, "semantics-index", str(error))]) from None
 
 
 @memoised

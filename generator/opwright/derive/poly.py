@@ -134,7 +134,7 @@ def polynomial(tree: Expr) -> Poly:
         if tree.op == "-":
             return left - right
         return left * right if tree.op == "*" else left / right
-    raise NotPolynomial("only + - * and exact / make an index")
+    raise NotPolynomial("only + - * and exact / make an index or an extent")
 
 
 @dataclass(frozen=True)
