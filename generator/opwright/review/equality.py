@@ -61,12 +61,16 @@ class Equality:
 
     def same_value(self, symbol: str) -> bool:
         """Whether a named value is the same, or nothing that a call shows is made of it in another way."""
-        return self._proven(symbol, lambda world: world.same_name(symbol)) or self._proven(
-            (symbol, "unseen"), lambda world: world.unseen(symbol)
-        )
+        if self._proven(symbol, lambda world: world.same_name(symbol)):
+            return True
+        # Of what steps make of a value nothing is proven.
+        steps = self.old.stepped or self.new.stepped
+        return not steps and self._proven((symbol, "unseen"), lambda world: world.unseen(symbol))
 
     def same_semantics(self) -> bool:
         """Whether the two compute the same, in the same order and by the same letters."""
+        if self.old.stepped or self.new.stepped:
+            return self.old.semantics == self.new.semantics
         return self._proven("semantics", lambda world: world.same_semantics())
 
     def total(self, symbol: str) -> bool:
@@ -327,6 +331,8 @@ def _computed(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
         yield ("range", letter), extent
     for number, guard in enumerate(op.semantics.where):
         yield ("where", number), guard
+    if op.stepped:
+        return
     yield "reduce", op.semantics.assignment
     if op.semantics.finish:
         yield "finish", op.semantics.finish

@@ -28,6 +28,11 @@ def plain(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return "added" if was is None else "removed" if now is None else "changed"
 
 
+def _changed(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """What nothing is proven of: another one, whatever came or went."""
+    return "changed"
+
+
 def _raised(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return "raised" if (now or 0) > (was or 0) else "lowered"
 
@@ -92,6 +97,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "RankRange.max": ("rank-range", _high),
     "Dim.symbol": ("dim-symbol-renamed", plain),
     "Dim.per_axis": ("dim-axes", plain),
+    "Dim.run": ("dim-axes", plain),
     "Dim.min": ("dim-minimum", _raised),
     "Dim.typical": ("dim-typical", plain),
     "Dim.summary": ("docs-summary", plain),
@@ -107,6 +113,9 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Attribute.surplus": ("attribute-surplus", plain),
     "Attribute.neutral": ("attribute-neutral", plain),
     "Attribute.shape_of": ("attribute-shape", plain),
+    "Attribute.locates": ("attribute-shape", plain),
+    "Attribute.dtype_of": ("attribute-shape", plain),
+    "Attribute.per": ("attribute-shape", plain),
     "Attribute.summary": ("docs-summary", plain),
     "Attribute.source": ("source-citation", plain),
     "Attribute.reason": ("docs-reason", plain),
@@ -121,6 +130,10 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Tensor.layout": ("{area}-layout", plain),
     "Tensor.view": ("{area}-view", plain),
     "Tensor.shape_of": ("input-shape", plain),
+    "Tensor.absent": ("semantics-finish", plain),
+    "Tensor.when": ("{area}-axes", _changed),
+    "Tensor.broadcast": ("{area}-axes", _changed),
+    "Tensor.broadcast_if": ("{area}-axes", _changed),
     "Tensor.summary": ("docs-summary", plain),
     "Tensor.source": ("source-citation", plain),
     "Let.use": ("format-use", plain),
@@ -142,6 +155,11 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "GroupClass.summary": ("docs-summary", plain),
     "Semantics.init": ("semantics-edge", _number),
     "Semantics.reduce": ("semantics-sum", formula),
+    "Semantics.steps": ("semantics-sum", _changed),
+    "Step.do": ("semantics-sum", _changed),
+    "Step.where": ("semantics-sum", _changed),
+    "Step.by": ("semantics-sum", _changed),
+    "Step.cases": ("semantics-sum", _changed),
     "Semantics.finish": ("semantics-finish", formula),
     "Op.normal_form": ("form-kernels", plain),
     "Relation.equals": ("relation-claim", plain),

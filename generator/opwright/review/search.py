@@ -46,6 +46,8 @@ class Found:
 
 def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]], tries: int) -> Found:
     """A call on which the sides differ, of a kind that is wanted, the first group of kinds before the others."""
+    if any(op is not None and op.stepped for op in (sides.base, sides.head)):
+        return Found(None, 0)  # calls are not made up for steps yet
     rng = np.random.default_rng(sample.SEED)
     places = [place for op, other in _origins(sides) if (place := _Place(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
