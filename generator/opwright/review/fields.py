@@ -1,4 +1,4 @@
-"""What each field and each list of an operation means to a comparison: the rule of its edits, and who judges them.
+"""What each field and each list of an operation means to a comparison: the rule of its edits, and what classifies them.
 
 In: what stood there and what stands there now. Out: the last word of a rule's id. A field that stands in no table is a
 mistake that a test finds.
@@ -18,7 +18,7 @@ from .equality import Equality
 from .rules import RULES
 from .tree import MISSING, Path
 
-Judge = Callable[[Equality, Any, Any, Any, Any], str]
+Classify = Callable[[Equality, Any, Any, Any, Any], str]
 
 # How a field changed, as the last word of the rule's id; no word where only the writing changed.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -86,8 +86,8 @@ def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return sides.order(was.tree, now.tree)
 
 
-# Field to the stem of its rules and to what judges it. {area} is that of the list or map that holds the item.
-FIELDS: Mapping[str, tuple[str, Judge]] = {
+# Field to the stem of its rules, and to what classifies its edits. {area}: of the list or map that holds the item.
+FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Op.op": ("op-renamed", plain),
     "Op.revision": ("op-revision", _raised),
     "Op.summary": ("docs-summary", plain),
@@ -227,7 +227,7 @@ MANY: Mapping[str, Many] = {
 # Fields that only hold other ones.
 INNER = ("Op.spatial_rank", "Op.semantics")
 # The stem of an item of a map that is no Node.
-LEAVES: Mapping[str, tuple[str, Judge]] = {
+LEAVES: Mapping[str, tuple[str, Classify]] = {
     "Tensor.dims": ("{area}-axes", formula),
     "Arrangement.dims": ("{area}-axes", formula),
     "Arrangement.index": ("{area}-index", formula),
@@ -236,7 +236,7 @@ LEAVES: Mapping[str, tuple[str, Judge]] = {
     "Semantics.ranges": ("semantics-range", formula),
 }
 # Lists whose entries are known by their text alone, so that one that changed looks like another one.
-REPLACED: Mapping[Path, tuple[str, Judge]] = {
+REPLACED: Mapping[Path, tuple[str, Classify]] = {
     ("source",): ("source-citation", plain),
     ("semantics", "where"): ("semantics-guard", formula),
 }
