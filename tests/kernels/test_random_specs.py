@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from opwright.check.declarations import OF_STEPS
 from opwright.language import model
+from opwright.load import load_texts
 from support.generated import FULL, rng
 from support.package import package
 from support.random_specs import Draft, Rng, accepted, draw, keys_of, texts_of
@@ -21,6 +23,12 @@ from support.spec_packages import first_disagreement, instruction_set, quick_com
 
 BATCH = 8  # specs of one package: engines are compiled once for all
 CALLS = 12
+STEPS = Path(__file__).parents[1] / "data" / "steps"
+KINDS = {"dims": "Dim", "attributes": "Attribute", "inputs": "Tensor", "outputs": "Tensor"}
+ONLY_OF_STEPS = {f"{KINDS[place]}.{key}" for place, keys in OF_STEPS.items() for key in keys}
+ONLY_OF_STEPS |= {"Semantics.steps"} | {
+    f"Step.{field.name.rstrip('_')}" for field in dataclasses.fields(model.Step) if field.metadata
+}
 
 
 def _drafts(seed: str, count: int, family: Callable[[Rng], Draft]) -> list[Draft]:
@@ -63,7 +71,13 @@ def test_random_specs_use_every_key_of_the_language() -> None:
     for key in sorted(keys):
         print(f"{used[key]:5} {key}")
     print("refused for:", dict(refusals.most_common()))
-    assert keys - used.keys() == set()
+    assert keys - used.keys() == ONLY_OF_STEPS & keys
+
+
+def test_the_specs_of_steps_use_every_key_that_is_theirs() -> None:
+    """Their calls are held against the interpreter by test_steps.py."""
+    stated = [keys_of(op) for path in STEPS.glob("*.yaml") for op in load_texts({path.name: path.read_text()}).ops]
+    assert ONLY_OF_STEPS - set().union(*stated) == set()
 
 
 @pytest.mark.sweep

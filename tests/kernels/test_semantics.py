@@ -20,7 +20,7 @@ EDITS = {
     "a scale": ((REDUCE, "2 * " + REDUCE),),
     "the other sign of the tap offset": (("i * S + k * D - PB] +=", "i * S - k * D - PB] +="),),
     "max for sum": (("- PB] +=", "- PB] max="), ("init: 0", "init: -inf")),
-    "a tap offset of two more": (("i * S + k * D - PB] +=", "i * S + k * D - PB + 2] +="),),
+    "a tap offset that grows with the kernel": (("i * S + k * D - PB] +=", "i * S + k * D - PB + K - 1] +="),),
     "a scaled bias": (("+ bias[m]", "- 3 * bias[m]"),),
     "only even taps": (("  reduce: dst", "  where: [k % 2 == 0]\n  reduce: dst"),),
 }

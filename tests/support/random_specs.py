@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from opwright.generate import lower
 from opwright.language.model import Library
 from opwright.language.schema import Located
 from opwright.language.source import SpecInvalid
@@ -269,11 +270,13 @@ def texts_of(drafts: Iterable[Draft]) -> dict[str, str]:
 def accepted(
     rng: Rng, refusals: Counter[str] | None = None, family: Callable[[Rng], Draft] = draw
 ) -> tuple[Draft, Library]:
-    """The next spec that loads."""
+    """The next spec from which kernels follow."""
     while True:
         draft = family(rng)
         try:
-            return draft, load_texts(texts_of([draft]))
+            library = load_texts(texts_of([draft]))
+            lower(library)
+            return draft, library
         except SpecInvalid as invalid:
             if refusals is not None:
                 refusals.update({problem.rule for problem in invalid.problems})
