@@ -21,7 +21,7 @@ from .rows import Row
 ROUNDS = 5
 ENOUGH = 3  # rounds, where those of each candidate lie so close together:
 CLOSE = 1.04
-MOST = 9  # rounds, where those of one lie so far apart: the machine was slow for some seconds
+MAX_ROUNDS = 9  # rounds, where those of one lie so far apart: the machine was slow for some seconds
 APART = 1.3
 BUDGET = 0.02  # seconds of each candidate in each round
 SETTLE = 0.01  # seconds in which the threads of the one who was timed last stop spinning
@@ -138,7 +138,7 @@ def _race(rows: dict[str, Row], workers: Processes, found: dict[str, dict[str, A
             near = sorted((way for way in good if good[way] <= NEAR * record["seconds"]), key=lambda way: good[way])
             racing += [(name, way) for way in near[:2]]
     medians: dict[tuple[str, str], list[float]] = {entry: [] for entry in racing}
-    for number in range(MOST):
+    for number in range(MAX_ROUNDS):
         agreed = CLOSE if number < ROUNDS else APART
         if number >= ENOUGH and all(times and max(times) <= agreed * min(times) for times in medians.values()):
             break

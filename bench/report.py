@@ -33,19 +33,19 @@ def target_rows(found: Results, threads: int) -> list[tuple[str, ...]]:
 
 
 def _target_row(entry: Reached) -> tuple[str, ...]:
-    target, least = entry.target, entry.least
-    wanted = "-" if target.least is None else f"{target.least:.2f}"
-    if entry.mean is None or least is None:
+    target, minimum = entry.target, entry.minimum
+    wanted = "-" if target.minimum is None else f"{target.minimum:.2f}"
+    if entry.mean is None or minimum is None:
         return target.name, "0", "-", f"{target.mean:.2f}", "-", wanted, "not measured", ""
     return (
         target.name,
         str(len(entry.values)),
         f"{entry.mean:.2f}",
         f"{target.mean:.2f}",
-        f"{least[0]:.2f}",
+        f"{minimum[0]:.2f}",
         wanted,
-        "yes" if entry.met else "no",
-        least[1].key,
+        "yes" if entry.reached else "no",
+        minimum[1].key,
     )
 
 

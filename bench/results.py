@@ -18,8 +18,8 @@ from .machine import ceiling
 from .rows import FEW, Row, every
 
 COUNTED = 1e-3  # seconds that the other must take for a row to count
-HEAVY = 50e6  # FLOP of a row that is held against the peak
-WIDE = 32  # channels of a row that is held against the peak
+HEAVY = 50e6  # FLOP of a row that counts for the share of the peak
+WIDE = 32  # channels of a row that counts for the share of the peak
 
 
 @dataclass
@@ -88,13 +88,13 @@ class Target:
     rows: Callable[[Row], bool]
     value: Callable[[Results, Row], float | None]
     mean: float
-    least: float | None
+    minimum: float | None
     average: Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True)
 class Reached:
-    """What rows reached of a target. `mean` and `least` are None where no row counts."""
+    """What rows reached of a target. `mean` and `minimum` are None where no row counts."""
 
     target: Target
     values: dict[Row, float]
@@ -104,19 +104,19 @@ class Reached:
         return self.target.average(list(self.values.values())) if self.values else None
 
     @property
-    def least(self) -> tuple[float, Row] | None:
+    def minimum(self) -> tuple[float, Row] | None:
         return min(((value, row) for row, value in self.values.items()), key=lambda pair: pair[0], default=None)
 
     @property
     def short(self) -> list[tuple[float, Row]]:
-        """The rows below the least that is allowed, the worst first."""
-        if self.target.least is None:
+        """The rows below the allowed minimum, the worst first."""
+        if self.target.minimum is None:
             return []
-        found = [(value, row) for row, value in self.values.items() if value < self.target.least]
+        found = [(value, row) for row, value in self.values.items() if value < self.target.minimum]
         return sorted(found, key=lambda pair: pair[0])
 
     @property
-    def met(self) -> bool | None:
+    def reached(self) -> bool | None:
         if self.mean is None:
             return None
         return self.mean >= self.target.mean and not self.short
@@ -136,15 +136,15 @@ def against_onednn(found: Results, row: Row) -> float | None:
 
 def against_torch(found: Results, row: Row) -> float | None:
     """Where oneDNN does not do the row at all, PyTorch's own time says whether it counts."""
-    judge = "onednn" if found.seconds(row, "onednn") else "torch"
-    return found.ratio(row, "torch") if _counts(found, row, judge) else None
+    baseline = "onednn" if found.seconds(row, "onednn") else "torch"
+    return found.ratio(row, "torch") if _counts(found, row, baseline) else None
 
 
 def against_own_f32(found: Results, row: Row) -> float | None:
     """Where oneDNN does not do the row in f32 either, our own time says whether it counts."""
     wide = replace(row, dtype="f32")
-    judge = (wide, "onednn") if found.seconds(wide, "onednn") else (row, "ours_f32")
-    return found.ratio(row, "ours_f32") if _counts(found, *judge) else None
+    baseline = (wide, "onednn") if found.seconds(wide, "onednn") else (row, "ours_f32")
+    return found.ratio(row, "ours_f32") if _counts(found, *baseline) else None
 
 
 def share_of_peak(found: Results, row: Row) -> float | None:
@@ -152,12 +152,12 @@ def share_of_peak(found: Results, row: Row) -> float | None:
     seconds, peaks = found.seconds(row, "ours"), found.machine.get("peaks", {}).get(str(row.threads))
     if not seconds or not peaks:
         return None
-    least = row.geometry.flops / ceiling(peaks, row.dtype)
-    return least / seconds if least >= row.bytes / peaks["read"] else None
+    minimum = row.geometry.flops / ceiling(peaks, row.dtype)
+    return minimum / seconds if minimum >= row.bytes / peaks["read"] else None
 
 
-def _counts(found: Results, row: Row, judge: str) -> bool:
-    seconds = found.seconds(row, judge)
+def _counts(found: Results, row: Row, baseline: str) -> bool:
+    seconds = found.seconds(row, baseline)
     return seconds is not None and seconds >= COUNTED
 
 
@@ -171,8 +171,8 @@ def _data(row: Row) -> bool:
     return row.solve != "weights"
 
 
-def _ours(name: str, rows: Callable[[Row], bool], mean: float, least: float) -> Target:
-    return Target(name, rows, against_onednn, mean, least, geomean)
+def _ours(name: str, rows: Callable[[Row], bool], mean: float, minimum: float) -> Target:
+    return Target(name, rows, against_onednn, mean, minimum, geomean)
 
 
 TARGETS = (

@@ -99,7 +99,7 @@ def prepared(folder: Path, outside: Path, hazards: list[tuple[str, str]]) -> Non
             HAZARDS[hazard](place, outside)
 
 
-def judged(folder: Path, outside: Path) -> bool:
+def written_safely(folder: Path, outside: Path) -> bool:
     """Write there and compare; whether it was written."""
     with in_time():
         try:
@@ -125,7 +125,7 @@ def test_whatever_stands_in_one_place_nothing_hangs_fails_or_leads_outside(tmp_p
     written = {}
     for path in PLACES:
         prepared(folder, outside, [(path, hazard)])
-        written[path] = judged(folder, outside)
+        written[path] = written_safely(folder, outside)
     if hazard.startswith("a link") or hazard in ("a file", "a pipe", "a dangling link"):
         assert not any(written[path] for path in ("", "c", "c/engine", "docs"))
         assert all(written[path] for path in ("_build.py", write.MANIFEST, "c/one.c"))
@@ -141,7 +141,7 @@ def test_several_hazards_together_are_no_worse(tmp_path: Path) -> None:
         count = int(random.integers(1, 4))
         hazards = [(str(random.choice(PLACES[1:])), str(random.choice(list(HAZARDS)))) for _ in range(count)]
         prepared(folder, outside, hazards)
-        told.add(judged(folder, outside))
+        told.add(written_safely(folder, outside))
     assert told == {True, False}
 
 

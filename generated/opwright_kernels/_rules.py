@@ -226,11 +226,11 @@ def dtype_name(dtype: Any) -> str:
     return _DTYPE_NAMES.get(dtype, str(dtype))
 
 
-def spatial_rank(name: str, tensor: Described, fixed: int, least: int, most: int) -> int:
+def spatial_rank(name: str, tensor: Described, fixed: int, minimum: int, maximum: int) -> int:
     """The number of spatial axes, read off a tensor that has `fixed` other axes."""
     rank = len(tensor.shape) - fixed
-    if not least <= rank <= most:
-        expected = f"{least + fixed} to {most + fixed} axes" if most > least else f"{least + fixed} axes"
+    if not minimum <= rank <= maximum:
+        expected = f"{minimum + fixed} to {maximum + fixed} axes" if maximum > minimum else f"{minimum + fixed} axes"
         raise Refusal("spatial-rank", name, f"shape {tuple(tensor.shape)} ({len(tensor.shape)} axes)", expected)
     return rank
 
@@ -326,11 +326,11 @@ def _say(extent: Extent | None) -> str:
     return "none that divides" if extent is None else str(extent)
 
 
-def extent(rule: str, argument: str, role: str, value: Extent, least: int) -> None:
+def extent(rule: str, argument: str, role: str, value: Extent, minimum: int) -> None:
     """A size must not be below its minimum."""
-    if any(entry < least for entry in (value if isinstance(value, tuple) else (value,))):
+    if any(entry < minimum for entry in (value if isinstance(value, tuple) else (value,))):
         shown = list(value) if isinstance(value, tuple) else value
-        raise Refusal(rule, argument, f"one that makes {role} {shown}", f"every extent of {role} >= {least}")
+        raise Refusal(rule, argument, f"one that makes {role} {shown}", f"every extent of {role} >= {minimum}")
 
 
 def broken(

@@ -20,7 +20,7 @@ typedef struct opwright_team {
     int64_t workers;
 } opwright_team;
 """
-MOST = 256  # workers of a call; each wants scratch memory of its own
+MAX_WORKERS = 256  # workers of a call; each wants scratch memory of its own
 UNIT = Unit(
     "opwright_team",
     CDEF + "void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers);\n",

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-MOST = 500  # characters of one piece of a message
+MAX_LETTERS = 500  # characters of one piece of a message
 _SHORT = 80  # characters of a value, and of the name of a type
 _ENTRIES = 12  # of a list
 _DEPTH = 2  # of lists inside of each other
@@ -24,9 +24,9 @@ _PLAIN = {type(None), bool, float, complex, ml_dtypes.bfloat16}
 _PLAIN |= {np.dtype(code).type for code in np.typecodes["All"] if code not in "SUVO"}
 
 
-def shortened(words: str, most: int = MOST) -> str:
-    """`words`, cut where they are longer than `most` characters."""
-    return words if len(words) <= most else words[: most - 3] + "..."
+def shortened(words: str, maximum: int = MAX_LETTERS) -> str:
+    """`words`, cut where they are longer than `maximum` characters."""
+    return words if len(words) <= maximum else words[: maximum - 3] + "..."
 
 
 def quoted(text: str) -> str:
@@ -63,7 +63,7 @@ def literal(value: Any, depth: int = 0) -> str:
     if kind is int:
         return str(value) if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"
     if kind is str or kind is bytes:
-        return repr(value[:MOST])
+        return repr(value[:MAX_LETTERS])
     if kind is list or kind is tuple:
         if depth == _DEPTH:
             return "[...]"
@@ -85,7 +85,7 @@ def _bracketed(entries: list[str], count: int, brackets: str) -> str:
 def brief(error: BaseException) -> str:
     """What an exception says, or its type where it says nothing."""
     try:
-        words = " ".join(str(error)[: 2 * MOST].split())
+        words = " ".join(str(error)[: 2 * MAX_LETTERS].split())
     except Exception:
         words = ""
     return shortened(words, 200) or name_of(type(error))

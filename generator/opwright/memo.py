@@ -1,7 +1,7 @@
-"""Remembers what a function makes of a node, with the node: of an operation of a spec, or of an expression.
+"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself holds the results.
 
-What several readers share is made once, and dies with what it was made of. Where the node is a stand-in that tells what
-is read of it (recording.py), whoever asks again has read the same.
+A result that several readers share is computed once and freed with its node. A stand-in of a node (recording.py)
+records which fields are read; a memoised result counts as reading the same fields again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ N = TypeVar("N")
 T = TypeVar("T")
 
 
-def kept(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
-    """As functools.cache, by the identity of the first argument."""
+def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
+    """Like functools.cache, but keyed by the identity of the first argument, which holds the results."""
 
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -24,10 +24,10 @@ def kept(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]
         key = (make, arguments, *options.items())
         value: T
         try:
-            value, read = attributes["_kept"][key]
+            value, read = attributes["_memoised"][key]
         except KeyError:
             value, read = _made(attributes.get("_reads"), functools.partial(make, node, *arguments, **options))
-            attributes.setdefault("_kept", {})[key] = value, read
+            attributes.setdefault("_memoised", {})[key] = value, read
         if read:
             attributes["_reads"] |= read
         return value
@@ -36,7 +36,7 @@ def kept(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]
 
 
 def _made(reads: set[str] | None, make: Callable[[], T]) -> tuple[T, frozenset[str]]:
-    """What `make` returns, and what was read for it alone."""
+    """The result of `make`, and the fields that only this call read."""
     if reads is None:
         return make(), frozenset()
     before = {*reads}

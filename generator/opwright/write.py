@@ -21,7 +21,7 @@ from .errors import UsageError, inert
 MANIFEST = "MANIFEST.json"
 # What a Python process or a build leaves in a package's folder; never taken for an orphan.
 IGNORED = ("__pycache__", "_built")
-MOST_BYTES = 64 * 2**20  # of a file that is compared
+MAX_BYTES = 64 * 2**20  # of a file that is compared
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _content(path: Path) -> bytes | None:
         return b""
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             return b""
         with open(handle, "rb", closefd=False) as stream:
             return stream.read()

@@ -83,10 +83,14 @@ def dtype_word(name: str, value: object, words: Words) -> str:
 
 def position(name: str, value: int, tensor: str, axes: int, *, end: bool = False) -> int:
     """The axis that a number says, from the end where it is negative; `end` allows the place behind the last."""
-    most = axes if end else axes - 1
-    if not -axes <= value <= most:
-        expected = f"within {-axes} to {most}: {tensor} has {axes} axes" if axes else f"{tensor} with at least one axis"
-        raise Refusal(f"{name}-range", name, str(value), expected, min(max(value, -axes), most) if most >= 0 else None)
+    maximum = axes if end else axes - 1
+    if not -axes <= value <= maximum:
+        expected = (
+            f"within {-axes} to {maximum}: {tensor} has {axes} axes" if axes else f"{tensor} with at least one axis"
+        )
+        raise Refusal(
+            f"{name}-range", name, str(value), expected, min(max(value, -axes), maximum) if maximum >= 0 else None
+        )
     return value + axes if value < 0 else value
 
 

@@ -28,7 +28,7 @@ from ._units import Target, Unit, buildable, python_include, targets
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of what is done, how many are, and how many there are in all."""
-Judge = Callable[[Target, Path], bool]
+Check = Callable[[Target, Path], bool]
 
 _LOG_LINES = 25  # of a failed build, shown in the error
 _LOG_LETTERS = 8000
@@ -55,7 +55,7 @@ def ensure(
     folder: Path,
     compiler: _compiler.Compiler,
     progress: Progress | None,
-    good: Judge = _cache.sound,
+    good: Check = _cache.sound,
 ) -> list[Path]:
     """The entries of targets in `folder`, compiled where they are not `good`, and before them the objects they need."""
     needed = {part.module: part for target in wanted for part in target.needs}
@@ -82,8 +82,8 @@ def ensure(
 class _Crew:
     """Threads that do work in the order in which it is given; where none can be started, whoever gives it does it."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_threads: int) -> None:
+        self.max_threads = max_threads
         self.threads: list[threading.Thread] = []
         self.starting = threading.Lock()
         self.todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -101,13 +101,13 @@ class _Crew:
         done: Future[Any] = Future()
         self.todo.put(lambda: _do(done, work, arguments))
         with self.starting:
-            if len(self.threads) < self.most:
+            if len(self.threads) < self.max_threads:
                 thread = threading.Thread(target=self.serve, name="opwright-build", daemon=True)
                 try:
                     thread.start()
                     self.threads.append(thread)
                 except (RuntimeError, MemoryError):  # no more threads to be had, or Python is ending
-                    self.most = len(self.threads)
+                    self.max_threads = len(self.threads)
         if not self.threads and (next_one := self.todo.get()) is not None:
             next_one()
         if done.done() and isinstance(done.exception(), KeyboardInterrupt):
@@ -163,7 +163,7 @@ class _Building:
     parts: dict[str, Future[Path]] = field(default_factory=dict)
     compiled: bool = False
 
-    def entry(self, target: Target, submit: Submit, good: Judge) -> Path:
+    def entry(self, target: Target, submit: Submit, good: Check) -> Path:
         """The entry of a target, compiled where it is not `good`. Whoever comes second waits and finds it."""
         entry = self.folder / (target.stem + self.compiler.key)
 

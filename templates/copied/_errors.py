@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copyreg
 
-from ._words import MOST, literal, shortened
+from ._words import MAX_LETTERS, literal, shortened
 
 
 class BuildError(RuntimeError):
@@ -29,7 +29,7 @@ class SpecError(ValueError):
         self.rule = rule
         self.argument = argument
         self.got = shortened(got)
-        self.expected = shortened(expected, 4 * MOST)
+        self.expected = shortened(expected, 4 * MAX_LETTERS)
         self.spec = spec
         self.nearest = nearest
         advice = "" if nearest is None else f" (nearest valid: {literal(nearest)})"

@@ -100,7 +100,7 @@ def explain(
             if isinstance(value, np.ndarray) and not info.states_shape and operation.copied(value)
         ),
         threads=used,
-        scratch_bytes=scratch(min(used, _team.MOST)) if scratch else 0,
+        scratch_bytes=scratch(min(used, _team.MAX_WORKERS)) if scratch else 0,
         specialized=specialized,
         specialization=specialization,
         steps=steps,

@@ -61,7 +61,7 @@ class Plan:
     uniform: bool  # a fast kernel, and all tensors are of one dtype: what the generated functions look after themselves
     bits: np.dtype[Any] | None  # the dtype in whose name a uniform plan's memory has a buffer; None: its own
     fixed: Callable[[Any, Any], int] | None = None  # what its kernel says of literals, given `sizes` and room for them
-    special: _specialize.Special | None = None
+    specialisation: _specialize.Special | None = None
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ class Operation(Compiled):
     def specialized(self, plan: Plan, specialize: Any) -> Plan:
         """The plan with constants where the call wants it and it is there."""
         wanted = _specialize.get_specialize() if specialize is None else _specialize.check("specialize", specialize)
-        if wanted is False or plan.special is None:
+        if wanted is False or plan.specialisation is None:
             return plan
-        return plan.special.chosen(wanted) or plan
+        return plan.specialisation.chosen(wanted) or plan
 
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
         """Every input as an array, its protocol resolved; what is only described stays so."""
@@ -219,7 +219,7 @@ class Operation(Compiled):
         if not isa.fast:
             return plan
         fixed = cache(partial(self.fixed, plan, isa, label, part))
-        return replace(plan, special=_specialize.Special(fixed, partial(self.planned, resolution, isa)))
+        return replace(plan, specialisation=_specialize.Special(fixed, partial(self.planned, resolution, isa)))
 
     def fixed(self, plan: Plan, isa: _isa.Isa, label: str, part: str) -> _specialize.Fixed | None:
         """The library for the constants that make a plan's kernel faster; None where none do, or there are too many."""
@@ -332,8 +332,8 @@ def _own(array: Any, info: InputInfo) -> Any:
 def thread_count(plan: Plan, threads: Any) -> int:
     """How many threads a call has. Refusal where `threads` or the environment is no number of them."""
     if threads is not None:
-        return min(_threads.check_threads("threads", threads), _team.MOST)
-    return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MOST)
+        return min(_threads.check_threads("threads", threads), _team.MAX_WORKERS)
+    return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MAX_WORKERS)
 
 
 def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

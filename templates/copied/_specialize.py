@@ -24,7 +24,7 @@ from ._words import quoted
 if TYPE_CHECKING:
     from ._operation import Plan
 
-MOST = 64  # libraries with constants that a process loads
+MAX_LIBRARIES = 64  # libraries with constants that a process loads
 # The files of c/engine that take literals, and the macros of these: opwright_*_fixed answers with a row's number, 0 for
 # none, and the values. Which calls gain, and how much, stands beside what decides it.
 FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -139,14 +139,14 @@ def literals(plan: Plan) -> tuple[str, Literals]:
 def library(key: Any, literals: Literals, unit: Callable[[], Unit]) -> Fixed | None:
     """The library of that key; None where there are too many."""
     found = _libraries.get(key)
-    if found is None and len(_libraries) < MOST:
+    if found is None and len(_libraries) < MAX_LIBRARIES:
         found = _libraries.setdefault(key, Fixed(unit(), literals))
     return found
 
 
 def explained(plan: Plan | None, wanted: Wanted) -> tuple[bool, str]:
     """Whether a call would run with constants, and what would be done about it, in words."""
-    if plan is None or plan.special is None:
+    if plan is None or plan.specialisation is None:
         return False, "at run time: a portable kernel has no other text"
     file, found = literals(plan)
     if not file:
@@ -154,9 +154,9 @@ def explained(plan: Plan | None, wanted: Wanted) -> tuple[bool, str]:
     constants = ", ".join(f"{macro.removeprefix('OPWRIGHT_FIXED_').lower()} {value}" for macro, value in found)
     if wanted is False:
         return False, f"at run time: specialize is off; {file} would be compiled with {constants}"
-    fixed = plan.special.fixed()
+    fixed = plan.specialisation.fixed()
     if fixed is None:
-        return False, f"at run time: {MOST} libraries with constants are loaded, and no more will be"
+        return False, f"at run time: {MAX_LIBRARIES} libraries with constants are loaded, and no more will be"
     if fixed.failure:
         return False, f"at run time: {file} with {constants} cannot be compiled: {fixed.failure}"
     if fixed.library:

@@ -24,7 +24,7 @@ EDIT = st.tuples(st.integers(0, 5000), st.integers(0, 60), st.sampled_from(["", 
 SETTINGS = settings(max_examples=120, deadline=5000, suppress_health_check=list(HealthCheck))
 
 
-def held(text: str, op: str) -> None:
+def stays_bounded(text: str, op: str) -> None:
     page = forms.read(text, "page")
     findings = audit(library().op(op), page)
     shown = report.text(report.Audited(page, op, findings), everything=True)
@@ -38,20 +38,20 @@ def test_mangled_pages_are_audited_all_the_same(name: str, op: str, edits: list[
     text = text_of(name)
     for at, size, new in edits:
         text = text[:at] + new + text[at + size :]
-    held(text, op)
+    stays_bounded(text, op)
 
 
 @SETTINGS
 @given(parts=st.lists(st.sampled_from(SHARDS), max_size=60), op=st.sampled_from(OPS))
 def test_shards_of_markup_are_audited_all_the_same(parts: list[str], op: str) -> None:
-    held("".join(parts), op)
+    stays_bounded("".join(parts), op)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_that_breaks_off_anywhere_is_audited(name: str) -> None:
     text = text_of(name)
     for size in range(0, len(text), max(len(text) // 25, 1)):
-        held(text[:size], "ConvTranspose")
+        stays_bounded(text[:size], "ConvTranspose")
 
 
 @pytest.mark.parametrize("shard", SHARDS)
@@ -60,7 +60,7 @@ def test_a_long_page_of_one_shard_takes_little_time(shard: str) -> None:
     for between in ("", " ", "\n"):
         text = (shard + between) * (60_000 // len(shard + between))
         if text.count("\n") <= forms.MAX_LINES:
-            held(text, "ConvTranspose")
+            stays_bounded(text, "ConvTranspose")
     assert time.monotonic() - started < 20
 
 

@@ -44,8 +44,8 @@ def test_the_geometric_mean_of_a_half_and_two_is_one() -> None:
 def test_a_target_has_the_mean_and_the_least_of_its_rows() -> None:
     entry = target("f32, y and x, NXC", found(record(F32, 0.010, 0.010), record(HEAVY, 0.010, 0.040)))
     assert entry.mean == pytest.approx(2)
-    assert entry.least == (pytest.approx(1), F32)
-    assert entry.met
+    assert entry.minimum == (pytest.approx(1), F32)
+    assert entry.reached
     assert entry.short == []
 
 
@@ -60,12 +60,12 @@ def test_a_ratio_is_that_of_calls_in_the_same_rounds() -> None:
 
 def test_a_target_is_missed_by_its_mean_or_by_one_row() -> None:
     slow_mean = target("f32, y and x, NXC", found(record(F32, 0.010, 0.0105)))
-    assert slow_mean.met is False
+    assert slow_mean.reached is False
     assert slow_mean.short == []
     one_row = target("f32, y and x, NXC", found(record(F32, 0.010, 0.005), record(HEAVY, 0.010, 0.090)))
     assert one_row.mean is not None
     assert one_row.mean > 1.08
-    assert one_row.met is False
+    assert one_row.reached is False
     assert [row for _, row in one_row.short] == [F32]
 
 
@@ -73,7 +73,7 @@ def test_rows_of_less_than_a_millisecond_of_onednn_do_not_count() -> None:
     given = found(record(F32, 0.01, 0.00099, 0.02))
     assert target("f32, y and x, NXC", given).values == {}
     assert target("against PyTorch", given).values == {}
-    assert target("f32, y and x, NXC", given).met is None
+    assert target("f32, y and x, NXC", given).reached is None
 
 
 def test_only_rows_on_as_many_threads_count() -> None:
@@ -117,7 +117,7 @@ def test_rows_that_memory_limits_are_not_held_against_the_peak() -> None:
 
 
 def test_the_targets_are_those_of_the_project() -> None:
-    assert [(entry.name, entry.mean, entry.least) for entry in TARGETS] == [
+    assert [(entry.name, entry.mean, entry.minimum) for entry in TARGETS] == [
         ("f32, y and x, NXC", 1.08, 0.90),
         ("f32, y and x, NCX", 1.30, 0.90),
         ("f32, w", 1.12, 0.90),

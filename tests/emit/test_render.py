@@ -295,10 +295,10 @@ def test_breaking_long_lines_changes_no_meaning():
         f"    return h(max({terms}) for i, j in zip(a, b) if i and j)\n"
         f'X = {{"key": "{sentence}", "other": ({numbers},), "strings": "a \\" ( b", "last": k(a)(b)}}\n'
     )
-    short = wrap.tidy(long)
+    short = wrap.wrap_python(long)
     assert ast.dump(ast.parse(short)) == ast.dump(ast.parse(long))
     assert max(len(line) for line in short.splitlines() if "docstring" not in line) <= wrap.WIDTH
-    assert wrap.tidy(short) == short
+    assert wrap.wrap_python(short) == short
 
 
 # Templates.

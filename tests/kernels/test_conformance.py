@@ -303,9 +303,9 @@ def test_depthwise_rows_of_many_taps_give_what_the_rulings_give(layout: str, dty
         images = 2 if number < 3 else 8
         shape = (images, channels, *extents) if layout == "NCX" else (images, *extents, channels)
 
-        def tensor(shape: tuple[int, ...], special: bool) -> np.ndarray:
+        def tensor(shape: tuple[int, ...], non_finite: bool) -> np.ndarray:
             values = random.integers(-2, 3, shape).astype(DTYPES[dtype])
-            if special:
+            if non_finite:
                 values.reshape(-1)[random.integers(values.size, size=2)] = [np.inf, np.nan]
             return values
 
@@ -546,8 +546,8 @@ def test_rows_of_far_dilated_taps_give_what_the_rulings_give(layout: str, dtype:
         weights = random.integers(-2, 3, (small, big, taps)).astype(DTYPES[dtype])
         forward = Call("Convolution", (src, weights, random.integers(-2, 3, small).astype(DTYPES[dtype])), attributes)
         dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
-        for special in (0, np.inf):
-            weights[small // 2, 0, 0] += special
+        for non_finite in (0, np.inf):
+            weights[small // 2, 0, 0] += non_finite
             for threads in (1, 3):
                 check(forward, threads=threads)
                 data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
@@ -581,8 +581,8 @@ def test_dilated_taps_of_many_channels_give_what_the_rulings_give(layout: str, d
         weights = random.integers(-2, 3, (small, big, *kernel)).astype(DTYPES[dtype])
         forward = Call("Convolution", (src, weights), attributes)
         dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
-        for special in (0, np.inf):
-            weights[small // 2, 0, 0, 0] += special
+        for non_finite in (0, np.inf):
+            weights[small // 2, 0, 0, 0] += non_finite
             for threads in (1, 3):
                 check(forward, threads=threads)
                 data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
@@ -620,8 +620,8 @@ def test_small_planes_of_many_images_give_what_the_rulings_give(layout: str, dty
             forward = Call("Convolution", (src, weights, bias), attributes)
             dst = random.integers(-1, 2, run(forward).shape).astype(DTYPES[dtype])
             data = Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)})
-            for special, threads in [(0, 3), (np.inf, 1)]:
-                weights.reshape(-1)[random.integers(0, weights.size)] += special
+            for non_finite, threads in [(0, 3), (np.inf, 1)]:
+                weights.reshape(-1)[random.integers(0, weights.size)] += non_finite
                 check(forward, threads=threads)
                 check(data, threads=threads)
 
@@ -640,8 +640,8 @@ def test_rows_of_many_channels_far_apart_give_what_the_rulings_give(
     src = random.integers(-1, 2, shape).astype(DTYPES[dtype])
     bias = random.integers(-1, 2, lanes).astype(DTYPES[dtype])
     weights = random.integers(-1, 2, (lanes, channels, 3, 3)).astype(DTYPES[dtype])
-    for special in (0, np.inf):
-        weights[lanes // 2, channels - 1, 0, 0] += special
+    for non_finite in (0, np.inf):
+        weights[lanes // 2, channels - 1, 0, 0] += non_finite
         for threads in (1, 2):
             check(Call("Convolution", (src, weights, bias), attributes), threads=threads)
 

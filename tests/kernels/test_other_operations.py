@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from opwright.language.model import Library
 from opwright.oracle import interpret
-from opwright.oracle.validate import NUMPY, judge
+from opwright.oracle.validate import NUMPY, validate
 from support.package import ROOT, package
 
 Maker = Callable[[np.random.Generator], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -91,7 +91,7 @@ def test_the_kernels_agree_with_the_interpreter(name: str, built: tuple[Library,
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_their_validators_judge_as_the_interpreter_does(name: str, built: tuple[Library, ModuleType]) -> None:
+def test_their_validators_agree_with_the_interpreter(name: str, built: tuple[Library, ModuleType]) -> None:
     library, module = built
     op = library.op(name)
     rng = np.random.default_rng(sorted(MAKERS).index(name))
@@ -108,11 +108,11 @@ def test_their_validators_judge_as_the_interpreter_does(name: str, built: tuple[
         for key, value in attributes.items():
             if isinstance(value, list) and rng.random() < 0.2:
                 attributes[key] = [entry - 2 for entry in value]
-        judged = judge(op, inputs, attributes)
-        verdicts.add(judged.accepted)
+        validation = validate(op, inputs, attributes)
+        verdicts.add(validation.accepted)
         try:
-            assert module.infer_shape(name, *inputs, **attributes) == judged.shape
+            assert module.infer_shape(name, *inputs, **attributes) == validation.shape
         except module.SpecError as error:
-            assert error.rule in judged.violations
+            assert error.rule in validation.violations
     assert True in verdicts
     assert False in verdicts or name == "Nothing is ever refused"

@@ -15,7 +15,7 @@ from opwright.derive.variants import expand
 from opwright.emit.kernels import kernel
 from opwright.load import load
 from opwright.oracle import interpret
-from opwright.oracle.interpret import compute, judge
+from opwright.oracle.interpret import compute, validate
 
 ROOT = Path(__file__).parents[2]
 OPS = {op.op: op for op in (*load(ROOT / "spec" / "onednn_graph").ops, *load(ROOT / "tests" / "data").ops)}
@@ -164,10 +164,10 @@ def test_a_matrix_product_equals_numpy() -> None:
 def test_a_real_attribute_is_a_number_of_32_bits() -> None:
     a = np.ones((1, 1), np.float32)
     for given, kept in ((0.1, float(np.float32(0.1))), (2, 2.0), (np.float64(1e300), np.inf), (-(10**400), -np.inf)):
-        judgement = judge(OPS["MatrixProduct"], [a, a], {"alpha": given})
-        assert judgement.accepted
-        assert judgement.values["alpha"] == kept
-    assert judge(OPS["MatrixProduct"], [a, a], {"alpha": True}).violations == ("alpha-kind",)
+        validation = validate(OPS["MatrixProduct"], [a, a], {"alpha": given})
+        assert validation.accepted
+        assert validation.values["alpha"] == kept
+    assert validate(OPS["MatrixProduct"], [a, a], {"alpha": True}).violations == ("alpha-kind",)
 
 
 def test_a_product_over_nothing_is_zeros() -> None:
@@ -259,7 +259,7 @@ def test_the_result_does_not_depend_on_the_length_of_a_chunk(monkeypatch: pytest
     assert (compute(OPS["ConvTranspose"], *call) == whole).all()
 
 
-# The judge.
+# Validation.
 
 SRC, WEIGHTS, BIAS = np.ones((2, 4, 5), np.float32), np.ones((4, 3, 3), np.float32), np.ones(6, np.float32)
 CALL = lists(strides=2, begin=1, end=1, weights_format="IOX", groups=2)
@@ -290,9 +290,9 @@ CASES: dict[str, tuple[dict[str, object], set[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_an_attribute_breaks_these_rules_and_no_others(case: str) -> None:
     change, rules = CASES[case]
-    judgement = judge(OPS["ConvTranspose"], [SRC, WEIGHTS, BIAS], {**CALL, **change})
-    assert set(judgement.violations) == rules
-    assert not judgement.accepted
+    validation = validate(OPS["ConvTranspose"], [SRC, WEIGHTS, BIAS], {**CALL, **change})
+    assert set(validation.violations) == rules
+    assert not validation.accepted
 
 
 @pytest.mark.parametrize(
@@ -315,28 +315,28 @@ def test_an_attribute_breaks_these_rules_and_no_others(case: str) -> None:
     ],
 )
 def test_inputs_break_these_rules_and_no_others(inputs: list[Any], rules: set[str]) -> None:
-    assert set(judge(OPS["ConvTranspose"], inputs, CALL).violations) == rules
+    assert set(validate(OPS["ConvTranspose"], inputs, CALL).violations) == rules
 
 
 def test_a_missing_attribute_is_named() -> None:
     given = {name: value for name, value in CALL.items() if name != "strides"}
-    assert judge(OPS["ConvTranspose"], [SRC, WEIGHTS], given).violations == ("strides-missing",)
+    assert validate(OPS["ConvTranspose"], [SRC, WEIGHTS], given).violations == ("strides-missing",)
     with pytest.raises(ValueError, match="strides-missing"):
         compute(OPS["ConvTranspose"], [SRC, WEIGHTS], given)
 
 
-def test_a_judgement_tells_what_the_call_means() -> None:
+def test_a_validation_tells_what_the_call_means() -> None:
     given = {**CALL, "output_padding": [1] + [0] * 11, "strides": np.array([2]), "groups": np.int8(2)}
-    judgement = judge(OPS["ConvTranspose"], [SRC, WEIGHTS, BIAS], given)
-    assert judgement.accepted
-    assert judgement.shape == (2, 6, 10)
-    assert judgement.arrangements == {"weights": "library"}
-    assert judgement.layouts == {"data_format": "NCX", "weights_format": "IOX"}
-    assert judgement.group_class == "grouped"
-    assert judgement.row is not None
-    assert judgement.row["dst"] == "f32"
+    validation = validate(OPS["ConvTranspose"], [SRC, WEIGHTS, BIAS], given)
+    assert validation.accepted
+    assert validation.shape == (2, 6, 10)
+    assert validation.arrangements == {"weights": "library"}
+    assert validation.layouts == {"data_format": "NCX", "weights_format": "IOX"}
+    assert validation.group_class == "grouped"
+    assert validation.row is not None
+    assert validation.row["dst"] == "f32"
     expected = {"N": 2, "IC": 4, "OC": 6, "G": 2, "I": (5,), "O": (10,), "K": (3,), "EK": (3,), "PB": (1,), "OP": (1,)}
-    assert {symbol: judgement.values[symbol] for symbol in expected} == expected
+    assert {symbol: validation.values[symbol] for symbol in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -347,22 +347,22 @@ def test_the_shape_tells_the_arrangement_of_grouped_weights(
     channels: int, weights: tuple[int, int], way: str | None
 ) -> None:
     inputs = [np.ones((1, channels, 5), np.float32), np.ones((*weights, 3), np.float32)]
-    judgement = judge(OPS["ConvTranspose"], inputs, CALL)
-    assert judgement.arrangements.get("weights") == way
-    assert judgement.accepted == (way is not None)
+    validation = validate(OPS["ConvTranspose"], inputs, CALL)
+    assert validation.arrangements.get("weights") == way
+    assert validation.accepted == (way is not None)
     if way and channels:
-        assert judgement.shape == (1, 6, 9)
+        assert validation.shape == (1, 6, 9)
 
 
 def test_a_bias_does_not_decide_the_arrangement() -> None:
     inputs = [np.ones((1, 0, 5), np.float32), np.ones((0, 4, 3), np.float32), np.ones(4, np.float32)]
-    assert judge(OPS["ConvTranspose"], inputs, CALL).violations == ("bias-shape",)
+    assert validate(OPS["ConvTranspose"], inputs, CALL).violations == ("bias-shape",)
 
 
 @pytest.mark.parametrize(("word", "begin", "end"), [("same_upper", 1, 2), ("SAME_LOWER", 2, 1), ("valid", 0, 0)])
 def test_automatic_padding_puts_the_odd_cell_where_the_word_says(word: str, begin: int, end: int) -> None:
     inputs = [np.ones((1, 1, 6), np.float32), np.ones((1, 1, 4), np.float32)]
-    values = judge(OPS["Convolution"], inputs, lists(auto_pad=word, weights_format="OIX")).values
+    values = validate(OPS["Convolution"], inputs, lists(auto_pad=word, weights_format="OIX")).values
     assert (values["PB"], values["PE"]) == ((begin,), (end,))
 
 
@@ -395,8 +395,8 @@ def s32(*entries: int) -> Array:
 )
 def test_a_stated_shape_breaks_these_rules_and_no_others(tensor: Array | None, attribute: Any, rules: set[str]) -> None:
     given = lists(weights_format="OIX", dst_shape=attribute)
-    judgement = judge(OPS["ConvolutionBackwardData"], [DIFF, KERNEL, tensor], given)
-    assert set(judgement.violations) == rules
+    validation = validate(OPS["ConvolutionBackwardData"], [DIFF, KERNEL, tensor], given)
+    assert set(validation.violations) == rules
 
 
 def test_the_reach_of_an_index_is_made_of_sums_and_products() -> None:

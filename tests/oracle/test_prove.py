@@ -80,14 +80,14 @@ def test_a_spec_of_which_no_call_is_legal_does_not_agree() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_compared_calls_tell_all_parts_of_the_relation_apart(name: str) -> None:
-    judged = [judgement for _, _, judgement in prove.calls(OPS[name])]
-    assert {len(judgement.values["S"]) for judgement in judged} == {1, 2, 3}  # type: ignore[arg-type]
-    assert any(j.values["G"] > 1 and j.values["IC"] != j.values["OC"] for j in judged)  # type: ignore[operator]
+    validation = [validation for _, _, validation in prove.calls(OPS[name])]
+    assert {len(validation.values["S"]) for validation in validation} == {1, 2, 3}  # type: ignore[arg-type]
+    assert any(j.values["G"] > 1 and j.values["IC"] != j.values["OC"] for j in validation)  # type: ignore[operator]
     for symbol in ("S", "D", "K"):
-        assert len({entry for j in judged for entry in j.values[symbol]}) > 1  # type: ignore[union-attr]
-    assert any(j.values["PB"] != j.values["PE"] for j in judged)
+        assert len({entry for j in validation for entry in j.values[symbol]}) > 1  # type: ignore[union-attr]
+    assert any(j.values["PB"] != j.values["PE"] for j in validation)
     arrangements = {way for tensor in OPS[name].tensors for way in tensor.arrangements}
-    assert {way for j in judged for way in j.arrangements.values()} == arrangements
+    assert {way for j in validation for way in j.arrangements.values()} == arrangements
 
 
 def test_the_compared_calls_are_the_same_every_time() -> None:

@@ -125,7 +125,7 @@ def test_without_a_compiler_calls_go_on_and_explain_says_why(monkeypatch: pytest
 
 @fast
 def test_a_process_loads_so_many_libraries_and_no_more(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:
-    monkeypatch.setattr(_specialize, "MOST", 0)
+    monkeypatch.setattr(_specialize, "MAX_LIBRARIES", 0)
     call(specialize=True)
     assert compiled == []
     assert "no more" in told(specialize=True).specialization

@@ -8,7 +8,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright.load import load
-from opwright.oracle.validate import judge
+from opwright.oracle.validate import validate
 from support.call import Call
 from support.calls import describe, mutated_call, random_call
 from support.package import ROOT, SPEC
@@ -32,16 +32,17 @@ def _generated(call: Call) -> tuple[tuple[int, ...] | None, str | None]:
 
 def _disagreement(call: Call) -> str | None:
     shape, rule = _generated(call)
-    judged = judge(LIBRARY.op(call.op), call.inputs, call.attributes)
-    if judged.accepted:
-        return None if shape == judged.shape else f"accepted as {judged.shape}, but the package says {rule or shape}"
+    validation = validate(LIBRARY.op(call.op), call.inputs, call.attributes)
+    if validation.accepted:
+        said = f"accepted as {validation.shape}, but the package says {rule or shape}"
+        return None if shape == validation.shape else said
     if rule is None:
-        return f"refused by {judged.violations}, but the package infers {shape}"
+        return f"refused by {validation.violations}, but the package infers {shape}"
     python_said = " " in rule  # a missing or unknown keyword is the interpreter's own TypeError
-    known = rule in judged.violations or (
-        python_said and any("missing" in v or "unknown" in v for v in judged.violations)
+    known = rule in validation.violations or (
+        python_said and any("missing" in v or "unknown" in v for v in validation.violations)
     )
-    return None if known else f"the package names {rule}, the spec breaks {judged.violations}"
+    return None if known else f"the package names {rule}, the spec breaks {validation.violations}"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,8 +74,8 @@ def test_the_values_that_explain_shows_are_those_of_the_interpreter() -> None:
         op = LIBRARY.op(call.op)
         inputs: list[Any] = [*call.inputs, *[None] * (len(op.inputs) - len(call.inputs))]
         told = ok.explain(call.op, *inputs, **call.attributes)
-        judged = judge(op, call.inputs, call.attributes)
+        validation = validate(op, call.inputs, call.attributes)
         by_symbol = {step[0].rpartition("(")[2].rstrip(")"): step[1] for step in told.steps}
-        for symbol, value in judged.values.items():
+        for symbol, value in validation.values.items():
             assert by_symbol[symbol] == str(list(value) if isinstance(value, tuple) else value)
-        assert told.variant.group_class == judged.group_class
+        assert told.variant.group_class == validation.group_class

@@ -49,8 +49,8 @@ def test_it_holds_both_packages_the_specs_and_the_templates(wheel: Path):
     wanted |= {f"opwright/data/spec/{name}" for name in files(ROOT / "spec")}
     wanted |= {f"opwright/data/templates/{name}" for name in files(ROOT / "templates")}
     with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert held == wanted
+        included = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert included == wanted
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from opwright.review import compare
 from opwright.review.readings import Sides
 from opwright.review.rules import RULES
 from opwright.review.search import search
-from opwright.review.witness import BREAKS, LEAST, claimed
+from opwright.review.witness import BREAKS, MIN_TRIES, claimed
 from support import formula_edits, reviewing
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
@@ -44,7 +44,7 @@ def broken(base: Library, texts: Mapping[str, str], seed: int) -> str:
         with mock.patch.object(sample, "SEED", seed):
             found = search(sides, own, (BREAKS,), CALLS) if own else None
         doubted = any(claimed(rule) for rule in told) and own
-        if found and found.call and not (doubted and search(sides, own, (BREAKS,), LEAST).call):
+        if found and found.call and not (doubted and search(sides, own, (BREAKS,), MIN_TRIES).call):
             return f"{sorted(rule.id for rule in told)}: {found.call} {found.kind}"
     return ""
 

@@ -120,7 +120,7 @@ def test_a_comment_shows_the_whole_of_what_was_and_is(review: Review):
 def test_a_comment_keeps_within_what_github_takes_and_says_what_it_left_out(review: Review, count: int, size: int):
     long = long_review(review, count, size)
     text = FORMATS["markdown"](long, True)
-    assert len(text.encode()) <= comment.MOST == 65_536
+    assert len(text.encode()) <= comment.MAX_COMMENT_BYTES == 65_536
     assert len(text.encode()) > 3_000
     lines = text.splitlines()
     assert lines.count("</details>") == sum(line.startswith("<details>") for line in lines)
@@ -222,7 +222,7 @@ def test_a_report_of_a_broken_spec_is_bounded_or_whole_and_inert(form: str):
     problems = [Problem(Mark(OP, n, 1), "rule", f"{n} {NASTY}") for n in range(1, 2_000)]
     text = REFUSALS[form](Refused("the side", problems, "git:one", ""))
     if form == "markdown":
-        assert len(text.encode()) <= comment.MOST
+        assert len(text.encode()) <= comment.MAX_COMMENT_BYTES
         assert re.search(r"and \d+ more", text)
         return
     assert len(list(documents(form, text))) == len(problems)

@@ -143,7 +143,7 @@ def _remembering() -> list[tuple[Any, str, Any]]:
 class _Latest(dict[Any, Any]):
     """What was asked for of late."""
 
-    MOST = 64
+    MAX_ENTRIES = 64
 
     def get(self, key: Any, default: Any = None) -> Any:
         if key in self:
@@ -152,6 +152,6 @@ class _Latest(dict[Any, Any]):
 
     def keep(self, key: Any, value: Any) -> Any:
         self[key] = value
-        if len(self) > self.MOST:
+        if len(self) > self.MAX_ENTRIES:
             del self[next(iter(self))]
         return value

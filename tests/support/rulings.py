@@ -116,7 +116,7 @@ class _Attributes:
 def verdict(call: Call) -> Accepted | Refused:
     """Whether the rulings allow `call`, and what it resolves to or why not."""
     try:
-        return _judge(call)
+        return _validate(call)
     except _Refusal as refusal:
         return Refused(str(refusal))
 
@@ -215,10 +215,10 @@ def _choice(name: str, value: Any, choices: Any) -> str:
     return str(value)
 
 
-# Judging it
+# Validating it
 
 
-def _judge(call: Call) -> Accepted:
+def _validate(call: Call) -> Accepted:
     _require(call.op in OPERATIONS, "op")
     operation = OPERATIONS[call.op]
     tensors = _check_inputs(call, operation)

@@ -16,13 +16,13 @@ from opwright.language.expr import Inexact
 from opwright.language.model import Attribute, Op
 from opwright.language.types import symbol_kinds, symbol_of
 from opwright.oracle import sample
-from opwright.oracle.validate import NUMPY, Judgement, judge
+from opwright.oracle.validate import NUMPY, Validation, validate
 
 Rng = np.random.Generator
 
 EDGES = (0, 1, 1, 2, 2, 3, 4, 6, 17, 65)  # 17 and 65: a vector's length plus one, a block of accumulators' plus one
 SPACE = (0, 1, 1, 2, 2, 3, 4, 5, 6, 9, 17)
-MOST = 200_000  # terms of a call, and elements of a tensor
+MAX_SIZE = 200_000  # terms of a call, and elements of a tensor
 TRIES = 300
 
 
@@ -32,11 +32,11 @@ class Drawn:
 
     inputs: tuple[np.ndarray | None, ...]
     attributes: dict[str, Any]
-    judgement: Judgement
+    validation: Validation
 
     def __str__(self) -> str:
         given = [None if x is None else f"{x.dtype}{list(x.shape)}" for x in self.inputs]
-        return f"{given} {self.attributes} {self.judgement.violations}"
+        return f"{given} {self.attributes} {self.validation.violations}"
 
 
 class Caller:
@@ -59,7 +59,7 @@ class Caller:
         made = 0
         for attempt in range(TRIES):
             drawn = self.draw(tame=attempt % 3 == 0)
-            if drawn is not None and drawn.judgement.accepted:
+            if drawn is not None and drawn.validation.accepted:
                 made += 1
                 yield drawn
             if made == count:
@@ -117,21 +117,21 @@ class Caller:
             made = sample.arguments(op, replace(setting, values=plain))
         except (Inexact, KeyError):
             return None
-        if any(math.prod(shape) > MOST or min(shape, default=0) < 0 for _, shape in made.tensors.values()):
+        if any(math.prod(shape) > MAX_SIZE or min(shape, default=0) < 0 for _, shape in made.tensors.values()):
             return None
         inputs = tuple(self.array(made, tensor.name, setting.row) for tensor in op.inputs)
         attributes = {**made.values, **setting.values}
         assert attributes.keys() <= known
-        judgement = judge(op, inputs, attributes)
-        if judgement.accepted:
-            if self.terms(judgement.values) > MOST or math.prod(judgement.shape or ()) > MOST:
+        validation = validate(op, inputs, attributes)
+        if validation.accepted:
+            if self.terms(validation.values) > MAX_SIZE or math.prod(validation.shape or ()) > MAX_SIZE:
                 return None
             columns = [
                 {s: v[at] for s, v in sample.facts(op, replace(setting, values=plain)).items() if isinstance(v, tuple)}
                 for at in range(rank)
             ]
             self.columns = [*self.columns[-20:], *columns]
-        return Drawn(inputs, attributes, judgement)
+        return Drawn(inputs, attributes, validation)
 
     def terms(self, values: Mapping[str, Any]) -> int:
         extents = [expr.evaluate(extent.tree, values) for extent in self.op.semantics.ranges.values()]
@@ -178,4 +178,4 @@ class Caller:
             inputs[at] = array.astype(self.one((np.float32, np.float64, np.int64)))
         elif kind == "drop":
             inputs[at] = None
-        return Drawn(tuple(inputs), attributes, judge(self.op, inputs, attributes))
+        return Drawn(tuple(inputs), attributes, validate(self.op, inputs, attributes))

@@ -76,12 +76,13 @@ def disagreement(module: ModuleType, op: Op, drawn: Drawn, threads: int | None =
     try:
         found = getattr(module, op.function)(*drawn.inputs, **drawn.attributes, threads=threads)
     except module.SpecError as error:
-        if drawn.judgement.accepted:
+        if drawn.validation.accepted:
             return f"refused by {error.rule}: {error}"
-        return None if _tells(error.rule, drawn.judgement.violations) else f"refused by {error.rule}: {error}"
+        return None if _tells(error.rule, drawn.validation.violations) else f"refused by {error.rule}: {error}"
     except TypeError as error:
-        return None if any(rule.endswith("-missing") for rule in drawn.judgement.violations) else f"TypeError: {error}"
-    if not drawn.judgement.accepted:
+        missing = any(rule.endswith("-missing") for rule in drawn.validation.violations)
+        return None if missing else f"TypeError: {error}"
+    if not drawn.validation.accepted:
         return f"accepted, with the shape {found.shape}"
     expected = interpret.compute(op, drawn.inputs, drawn.attributes)
     if found.dtype != expected.dtype or found.shape != expected.shape:
@@ -116,7 +117,7 @@ def first_disagreement(
     for number, drawn in enumerate(caller.legal(count)):
         for call in (drawn, caller.nearly(drawn)):
             if seen is not None:
-                seen[f"{op.op} {'legal' if call.judgement.accepted else 'refused'}"] += 1
+                seen[f"{op.op} {'legal' if call.validation.accepted else 'refused'}"] += 1
             said = disagreement(module, op, call, [None, 1, 3][number % 3])
             if said is not None:
                 return f"{op.op}: {said}\n{call}"

@@ -20,7 +20,7 @@ DEFAULT = re.compile(
 WORD = re.compile(r"[A-Za-z]\w*")
 NO_WORDS = frozenset(("a", "an", "and", "any", "by", "default", "either", "is", "of", "one", "or", "string", "the"))
 NUMBERS = {"zeros": "0", "zero": "0", "ones": "1", "one": "1"}
-LEAST = ((re.compile(r"non-?negative|>= ?0"), "0"), (re.compile(r"positive|>= ?1|> ?0"), "1"))
+MINIMA = ((re.compile(r"non-?negative|>= ?0"), "0"), (re.compile(r"positive|>= ?1|> ?0"), "1"))
 ASIDE = re.compile(r"\([^()]{0,300}\)")
 YES = {"required": "true", "yes": "true", "optional": "false", "no": "false"}
 SHAPE = re.compile(r"(?:\(([^()]{1,300})\) ?)?\bfor (\w{1,40})(?= format\b)")
@@ -119,7 +119,7 @@ def attribute_facts(row: Row) -> dict[str, str | None]:
     optional = OPTIONAL.fullmatch(row.cells["optional"].text)
     return {
         "type": word,
-        "min": None if text else next((least for mark, least in LEAST if mark.search(plainly.casefold())), None),
+        "min": None if text else next((minimum for mark, minimum in MINIMA if mark.search(plainly.casefold())), None),
         "values": _words(plainly) if text else None,
         "default": _default(given),
         "required": YES[optional[0].casefold()] if optional else None,

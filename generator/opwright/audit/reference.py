@@ -164,10 +164,10 @@ def _said(row: Sequence[Cell]) -> str:
 def _key_columns(table: Table) -> Sequence[int]:
     """The columns that tell the rows of a table apart: that of names, else as many of the first as it takes."""
     header = _header(table)
-    most = max((len(row) for row in table.rows), default=1)
+    maximum = max((len(row) for row in table.rows), default=1)
     named = [[header.index("name")]] if "name" in header else []
-    tried = [*named, *(range(n) for n in range(1, most))]
-    return next((c for c in tried if len({_key(row, c) for row in table.rows}) == len(table.rows)), range(most))
+    tried = [*named, *(range(n) for n in range(1, maximum))]
+    return next((c for c in tried if len({_key(row, c) for row in table.rows}) == len(table.rows)), range(maximum))
 
 
 def _key(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str, ...]:

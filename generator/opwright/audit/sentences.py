@@ -62,7 +62,7 @@ def sentences(op: Op, page: Page) -> Iterator[Finding]:
 
 def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
     """The sentences about division against the constraints, and the constraints of which there is none."""
-    held = {c.expr.tree: c for c in op.constraints if c.expr is not None}
+    by_formula = {c.expr.tree: c for c in op.constraints if c.expr is not None}
     told: set[str] = set()
     for sentence in said:
         found = DIVISIBLE.search(sentence.text)
@@ -77,7 +77,7 @@ def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]
                 what = sentence.text if weak else f"{HOLE} divisible by {divisor}"
                 yield _division("contradiction" if weak else "lost", constraint, what, sentence)
         for name in names:
-            rule = held.get(extent(f"{name} % {divisor} == 0", op))  # type: ignore[arg-type]
+            rule = by_formula.get(extent(f"{name} % {divisor} == 0", op))  # type: ignore[arg-type]
             if rule is None:
                 field, at, what = f"constraints.{name}", op.at.key("constraints"), f"{name} divisible by {divisor}"
                 yield Finding("contradiction", field, what, "no such constraint", sentence.at, at)

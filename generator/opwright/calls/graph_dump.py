@@ -17,8 +17,8 @@ from ..language.model import Attribute, Library, Op
 from ..language.source import suggestion
 
 UNKNOWN = -(2**63)
-MOST_AXES = 12
-NOT_GIVEN = [0] * MOST_AXES
+MAX_AXES = 12
+NOT_GIVEN = [0] * MAX_AXES
 DTYPES = ("f32", "f16", "bf16", "s32")
 # What partitioning adds to an operation's attributes.
 ADDED = ("partition_id", "backend")
@@ -178,11 +178,11 @@ def _value(node: Node, attribute: Attribute) -> Any:
 
 
 def _inputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
-    least = sum(not tensor.optional for tensor in op.inputs)
+    minimum = sum(not tensor.optional for tensor in op.inputs)
     tensors = node.entries()
-    if not least <= len(tensors) <= len(op.inputs):
+    if not minimum <= len(tensors) <= len(op.inputs):
         names = ", ".join(tensor.name + ("?" if tensor.optional else "") for tensor in op.inputs)
-        count = f"{least} to {len(op.inputs)}" if least < len(op.inputs) else str(least)
+        count = f"{minimum} to {len(op.inputs)}" if minimum < len(op.inputs) else str(minimum)
         node.fail(f"{op.op} takes {count} inputs ({names}), not {len(tensors)}")
     found = tuple(map(_tensor, tensors))
     for number, tensor in enumerate(found):
@@ -216,8 +216,8 @@ def _tensor(node: Node) -> LogicalTensor:
 def _extents(node: Node) -> tuple[int, ...] | None:
     """Extents or strides, none of them negative; None where some are unknown."""
     entries = node.entries()
-    if len(entries) > MOST_AXES:
-        node.fail(f"{len(entries)} axes; oneDNN has at most {MOST_AXES}")
+    if len(entries) > MAX_AXES:
+        node.fail(f"{len(entries)} axes; oneDNN has at most {MAX_AXES}")
     values = tuple(entry.integer() for entry in entries)
     for entry, value in zip(entries, values, strict=True):
         if value < 0 and value != UNKNOWN:

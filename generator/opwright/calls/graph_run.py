@@ -25,14 +25,14 @@ from ..emit.python_module import parameter_name
 from ..errors import UsageError
 from ..language import expr
 from ..language.model import Library, Op, Tensor
-from ..oracle.validate import NUMPY, judge
+from ..oracle.validate import NUMPY, validate
 from ..oracle.witness import Array, Verdict, check
 from . import graph_dump
 from .graph_dump import GraphCall, LogicalTensor
 from .package import TENSOR_DTYPES, refusals
 
 # The largest graph file that is read: a thousand times a dump of one operation.
-MOST_TEXT = 4 * 2**20
+MAX_TEXT = 4 * 2**20
 VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "integers": lambda random, shape: random.integers(-4, 5, shape),
     "normal": lambda random, shape: random.standard_normal(shape),
@@ -77,11 +77,11 @@ def read_graph(path: Path, library: Library) -> GraphCall:
     """The call of a graph file."""
     try:
         with open(path, "rb") as stream:
-            raw = stream.read(MOST_TEXT + 1)
+            raw = stream.read(MAX_TEXT + 1)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    if len(raw) > MOST_TEXT:
-        raise UsageError(f"{path}: larger than {MOST_TEXT >> 20} MiB, which no dump of one operation is")
+    if len(raw) > MAX_TEXT:
+        raise UsageError(f"{path}: larger than {MAX_TEXT >> 20} MiB, which no dump of one operation is")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -297,7 +297,7 @@ def _out(call: GraphCall, shape: tuple[int, ...]) -> Array | None:
 
 def _terms(op: Op, arrays: list[Array], attributes: Mapping[str, Any]) -> int:
     """How many index tuples the semantics visit."""
-    values = judge(op, arrays, attributes).values
+    values = validate(op, arrays, attributes).values
     extents = [expr.evaluate(extent.tree, values) for extent in op.semantics.ranges.values()]
     return math.prod(math.prod(extent) if isinstance(extent, tuple) else extent for extent in extents)
 

@@ -139,9 +139,9 @@ def _default(attribute: Attribute) -> Iterator[Problem]:
 
 
 def _within(attribute: Attribute, value: float) -> bool:
-    least = -math.inf if attribute.min is None else attribute.min
-    most = math.inf if attribute.max is None else attribute.max
-    return math.isfinite(value) and least <= value <= most and -(2**63) <= value < 2**63
+    minimum = -math.inf if attribute.min is None else attribute.min
+    maximum = math.inf if attribute.max is None else attribute.max
+    return math.isfinite(value) and minimum <= value <= maximum and -(2**63) <= value < 2**63
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:

@@ -228,7 +228,7 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
 
 def steps(op: Op) -> Iterator[Problem]:
     for step in plan(op):
-        if isinstance(step, Bind) and step.tensor.optional:
+        if isinstance(step, Bind) and (step.tensor.optional or step.tensor.when):
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
                 message = (
                     f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; a call may lack it"

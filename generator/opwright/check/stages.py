@@ -67,5 +67,4 @@ STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (expressions.expressions,),
     (steps.semantics,),
     (step_keys.dtypes, expressions.steps),
-    (steps.calls,),
 )

@@ -15,7 +15,7 @@ from ..language.model import Attribute, Constraint, Dim, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
 from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of
-from ..memo import kept
+from ..memo import memoised
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
     return None
 
 
-def joined(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
+def broadcast_sizes(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
     """The sizes that inputs broadcast to, each with the axes of inputs that have it."""
     found: dict[str, list[tuple[Tensor, str, bool]]] = {}
     for tensor in op.data_inputs:
@@ -137,7 +137,7 @@ def _bind(
     return Bind(tensor, tuple(ways), stated), learned
 
 
-@kept
+@memoised
 def plan(op: Op) -> tuple[Step, ...]:
     """The steps of a call, or SpecInvalid naming what can never become known."""
     kinds = symbol_kinds(op)
@@ -150,7 +150,7 @@ def plan(op: Op) -> tuple[Step, ...]:
         steps.append(ParseAttribute(attribute))
         if has_symbol(attribute):
             known.add(symbol_of(attribute))
-    waiting = joined(op)
+    waiting = broadcast_sizes(op)
 
     dims = {dim.symbol: (role, dim) for role, dim in op.dims.items()}
     all_sizes = frozenset(dims)

@@ -7,15 +7,16 @@ say, and integers are compared as polynomials. What reaches kernels only, and pr
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary, walk
-from ..language.hashing import digest
+from ..language.hashing import canonical, digest
 from ..language.model import Attribute, Let, Op, Tensor
-from ..language.schema import Located
+from ..language.schema import Located, Node
 from ..language.types import symbol_of
 from .poly import NotPolynomial, Poly
 
@@ -32,7 +33,29 @@ Letters = dict[str, str]
 
 def contract_hash(op: Op) -> str:
     """As hexadecimal. Two operations of one hash take the same calls and return the same for each."""
-    return digest(_Contract(op).whole())
+    return digest(_steps(op) if op.stepped else _Contract(op).whole())
+
+
+PROSE = {"summary", "description", "source", "reason", "typical", "use", "say", "nearest", "argument", "deprecated"}
+
+
+def _steps(op: Op) -> list[Any]:
+    """What callers can notice of an operation of steps, as it is written: other letters, too, count as another one."""
+    kept = {name: getattr(op, name) for name in _fields(op) if name not in ("relations", "discrepancies", "revision")}
+    return [op.op, [[name, _said(value)] for name, value in kept.items()]]
+
+
+def _fields(node: Node) -> list[str]:
+    return [field.name for field in dataclasses.fields(node) if field.metadata and field.name not in PROSE]  # type: ignore[arg-type]
+
+
+def _said(value: Any) -> Any:
+    """A part of an operation without prose."""
+    if isinstance(value, Node):
+        return [[name, _said(getattr(value, name))] for name in _fields(value)]
+    if isinstance(value, Mapping):
+        return [[str(key), _said(item)] for key, item in value.items()]
+    return [_said(item) for item in value] if isinstance(value, (list, tuple)) else canonical(value)
 
 
 class _Contract:

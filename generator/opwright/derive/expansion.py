@@ -14,7 +14,7 @@ from ..language import expr
 from ..language.model import SPATIAL_AXES, GroupClass, Op
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
-from ..memo import kept
+from ..memo import memoised
 from .exactness import divided
 from .missing_axes import ABSENT, MissingAxes
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
@@ -107,9 +107,9 @@ class Expansion:
         if len(factor.terms) != 1:
             return None
         (monomial, number) = factor.terms[0]
-        least = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
-        least.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
-        if any(least.get(name, least.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
+        minimum = {dim.symbol: dim.min or 0 for dim in self.op.dims.values()}
+        minimum.update({a.symbol or a.name or "": a.min or 0 for a in self.op.attributes})
+        if any(minimum.get(name, minimum.get(name.rpartition("_")[0], 0)) < 1 for name, _ in monomial):
             return None
         return number > 0
 
@@ -122,7 +122,7 @@ def _polynomial(written: Located) -> Poly:
         raise SpecInvalid([Problem(written.at, "semantics-index", str(error))]) from None
 
 
-@kept
+@memoised
 def expansion(op: Op, group: str | None) -> Expansion:
     """The expansion of an operation in one of its classes."""
     return Expansion(op, next((found for found in op.classes if found.name == group), None))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op
 from ..language.schema import Assignment
-from ..memo import kept
+from ..memo import memoised
 from .program import Array, Axis, Formula, Part, Program, program
 
 
@@ -71,7 +71,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
     ]
 
 
-@kept
+@memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = _accumulating(program(op), [tensor.name for tensor in op.outputs])

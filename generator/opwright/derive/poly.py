@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..language.expr import INT64_MAX, Binary, Expr, Name, Number, Unary
-from ..memo import kept
+from ..memo import memoised
 
 MAX_TERMS = 100
 REMEMBERED = 2**14  # results of arithmetic that are kept: variants and both sides of a review share nearly all of it
@@ -118,7 +118,7 @@ def _multiply(left: Monomial, right: Monomial) -> Monomial:
     return tuple(sorted((name, power) for name, power in powers.items() if power))
 
 
-@kept
+@memoised
 def polynomial(tree: Expr) -> Poly:
     """The polynomial that an expression is; NotPolynomial where it is none."""
     if isinstance(tree, Number) and isinstance(tree.value, int):

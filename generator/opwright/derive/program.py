@@ -16,7 +16,7 @@ from ..language.model import Attribute, Op, Step, Tensor
 from ..language.schema import Assignment, Located
 from ..language.source import Mark
 from ..language.types import symbol_kinds
-from ..memo import kept
+from ..memo import memoised
 
 # The cell that no term has reached yet, by operator.
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
@@ -128,7 +128,7 @@ def assignments(step: Step) -> Iterator[tuple[str, Assignment]]:
             yield word, assignment
 
 
-@kept
+@memoised
 def program(op: Op) -> Program:
     """The program of an operation of steps that `steps.py` has found no fault with, or is looking for faults in."""
     letters = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..language.dtypes import DTYPES
 from ..language.model import GroupClass, Op
-from ..memo import kept
+from ..memo import memoised
 from .normal_form import channels_per_group
 from .poly import ONE
 from .variants import Variant, expand, layout_choices, row_name, stem
@@ -127,7 +127,7 @@ def _stem(op: Op, dtype: str, words: tuple[str, ...], group: GroupClass | None) 
     return Stem(stem(op, dtype, words, group), dtype, words, group_name(group), library_part(op, group))
 
 
-@kept
+@memoised
 def stems(op: Op) -> tuple[Stem, ...]:
     """Those of all kernels, in the order of dtype row, layout and class."""
     choices = itertools.product(op.dtypes, layout_choices(op), op.classes or (None,))
@@ -141,7 +141,7 @@ def signature(variant: Variant) -> Signature:
     return Signature(variant.name, prototype(op, variant.row, fast), path)
 
 
-@kept
+@memoised
 def signatures(op: Op) -> tuple[Signature, ...]:
     """Those of all kernels of an operation."""
     return tuple(signature(variant) for variant in expand(op))
@@ -150,7 +150,7 @@ def signatures(op: Op) -> tuple[Signature, ...]:
 # Where kernels lie.
 
 
-@kept
+@memoised
 def _is_channelwise(op: Op, group: str) -> bool:
     form = op.normal_form
     if form is None:

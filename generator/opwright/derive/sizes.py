@@ -11,7 +11,7 @@ from ..language import expr
 from ..language.model import SPATIAL_AXES, Op
 from ..language.source import Prose
 from ..language.types import symbol_kinds, symbol_of
-from ..memo import kept
+from ..memo import memoised
 from .missing_axes import ABSENT, MissingAxes, on_missing_axes
 
 
@@ -34,7 +34,7 @@ class SizeField:
     summary: Prose
 
 
-@kept
+@memoised
 def size_fields(op: Op) -> tuple[SizeField, ...]:
     """What kernels must know of a call: every size of a tensor, and every value that semantics mention."""
     kinds = symbol_kinds(op)

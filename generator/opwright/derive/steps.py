@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read
 from ..language.model import Op, Step
-from ..language.schema import Assignment, Located, place
+from ..language.schema import RESERVED, RESERVED_BY_CALL, Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import symbol_kinds
 from .program import assignments, kind_of_extent, program, readable_lists
@@ -129,8 +129,10 @@ def _between(op: Op, target: Read, at: Mark) -> Iterator[Problem]:
     if len(indices) != len(target.indices) or len(set(indices)) != len(indices):
         message = f"'{target.tensor}' is no output, so that its indices make its axes: distinct letters of ranges"
         yield Problem(at, "step-target", message)
-    if not BETWEEN.fullmatch(target.tensor):
-        yield Problem(at, "step-target", f"'{target.tensor}' is no lower-case identifier")
+    if not BETWEEN.fullmatch(target.tensor) or len(target.tensor) > 64:
+        yield Problem(at, "step-target", f"'{target.tensor[:70]}' is no lower-case identifier of at most 64 characters")
+    if target.tensor in RESERVED | RESERVED_BY_CALL:
+        yield Problem(at, "name-reserved", f"'{target.tensor}' is a reserved word of C, of Python or of the package")
     targets = [a.target for step in op.semantics.steps for a in step.assignments if a.target.tensor == target.tensor]
     extents = [[letters[i.id].tree for i in t.indices if isinstance(i, Name) and i.id in letters] for t in targets]
     if any(other != extents[0] for other in extents):
@@ -252,14 +254,9 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     parts = program(op).parts
     read = {found.tensor for part in parts for found in part.reads}
     for tensor in op.data_inputs:
-        if tensor.name not in read and not tensor.optional:
-            yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
+        if tensor.name not in read:
+            yield Problem(tensor.at, "input-unused", f"no step reads the input '{tensor.name}'")
     used = {letter for part in parts for letter in part.letters}
     for letter, extent in op.semantics.ranges.items():
         if letter not in used:
             yield Problem(extent.at, "letter-unused", f"no step uses the letter '{letter}'")
-
-
-def calls(op: Op) -> Iterator[Problem]:
-    """Every call can be understood, and every kernel printed."""
-    yield from ()

@@ -22,7 +22,7 @@ from ..language import expr
 from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, GroupClass, NormalForm, Op
 from ..language.source import Problem, SpecInvalid
-from ..memo import kept
+from ..memo import memoised
 from . import nodes
 from .arithmetic import split_monomial
 from .nodes import Binary, Expr, Index, Member, Name, PerAxis
@@ -139,7 +139,7 @@ def _entry(name: str, form: Form, isas: Iterable[Isa]) -> Entry:
     return Entry(name, form, tuple(f"{name}_{isa.name}" for isa in isas))
 
 
-@kept
+@memoised
 def forms(op: Op, form: NormalForm) -> tuple[Form, ...]:
     """One form for every combination of layout words."""
     try:

@@ -19,7 +19,7 @@ from ..language.dtypes import DTYPES
 from ..language.expr import Read
 from ..language.model import Op
 from ..language.source import Problem, Prose, SpecInvalid
-from ..memo import kept
+from ..memo import memoised
 from . import nodes
 from .arithmetic import c_real
 from .lowering import LANES, Lowered, lowered
@@ -123,11 +123,11 @@ class _Typed:
         """What each index tuple does: the term joins its cell, and is counted where the store asks for it."""
         assignment = self.op.semantics.assignment
         value = self.value(assignment.value, lambda read: self.loaded(read, self.shared.elements[read]), terms)
-        joined = Assign(total, value, "+=", source="semantics.reduce")
+        updated = Assign(total, value, "+=", source="semantics.reduce")
         if assignment.op == "max":
             larger = nodes.call(f"opwright_maximum{self.suffix}", total, value)
-            joined = Assign(total, larger, source="semantics.reduce")
-        return (joined, Assign(terms, nodes.ONE, "+=")) if self.counts else (joined,)
+            updated = Assign(total, larger, source="semantics.reduce")
+        return (updated, Assign(terms, nodes.ONE, "+=")) if self.counts else (updated,)
 
     def store(self, total: Expr, terms: Expr) -> Stmt:
         """The cell as it is written: finished, and rounded to its own dtype."""
@@ -174,7 +174,7 @@ def _about(shared: Lowered) -> Prose:
     return Prose(f"{cells}; each takes its terms by {', '.join(shared.order)}{fastest}.")
 
 
-@kept
+@memoised
 def _lowered(op: Op, words: tuple[str, ...], group: str | None) -> Lowered:
     """What kernels of a layout and a class share."""
     found = next((one for one in op.classes if one.name == group), None)
@@ -190,7 +190,7 @@ class _Identified:
     variant: Variant = field(compare=False)
 
 
-@kept
+@memoised
 def _kernel(op: Op, identified: _Identified) -> Kernel:
     variant = identified.variant
     try:

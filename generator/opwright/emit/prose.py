@@ -158,13 +158,13 @@ def _spatial(op: Op, sizes: Sequence[SizeField]) -> list[str]:
 
 def _guarantees(op: Op, sizes: Sequence[SizeField]) -> list[str]:
     known = {field.name for field in sizes}
-    least: dict[int, list[str]] = {}
+    minimum: dict[int, list[str]] = {}
     for dim in op.dims.values():
-        least.setdefault(dim.min or 0, []).append(dim.symbol)
+        minimum.setdefault(dim.min or 0, []).append(dim.symbol)
     for attribute in op.attributes:
         if symbol_of(attribute) in known and attribute.min is not None:
-            least.setdefault(attribute.min, []).append(symbol_of(attribute))
-    said = [f"{', '.join(symbols)} >= {number}" for number, symbols in sorted(least.items())]
+            minimum.setdefault(attribute.min, []).append(symbol_of(attribute))
+    said = [f"{', '.join(symbols)} >= {number}" for number, symbols in sorted(minimum.items())]
     said += [c.expr.text for c in op.constraints if c.expr is not None and expr.names(c.expr.tree) <= known]
     lines = wrapped(f"The caller guarantees: {'; '.join(said)}; no sum of an index exceeds 2**62.", hanging="    ")
     if op.classes:

@@ -21,7 +21,7 @@ from ..language.dtypes import DTYPES
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.source import Mark
 from ..language.types import spatial, symbol_kinds, symbol_of
-from ..memo import kept
+from ..memo import memoised
 from .printing import python
 
 
@@ -266,14 +266,14 @@ class Writer:
         return bool(expr.names(tree) & self.vectors)
 
     def extent(self, step: Extent) -> None:
-        symbol, least = step.dim.symbol, step.dim.min or 0
+        symbol, minimum = step.dim.symbol, step.dim.min or 0
         measured = symbol not in self.op.shape
-        if least == 0 and measured:
+        if minimum == 0 and measured:
             return
         tensor = next(t for t in self.op.tensors if any(symbol in expr.names(e.tree) for e in self.extents(t)))
         argument = f"{tensor.name}_giver" if self.op.stated_by(tensor) else f'"{tensor.name}"'
-        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, least=least, argument=argument,
-                 vector=symbol in self.vectors, role=step.role)  # fmt: skip
+        self.add("extent", rule=f"{step.role.replace('_', '-')}-extent", symbol=symbol, minimum=minimum,
+                 argument=argument, vector=symbol in self.vectors, role=step.role)  # fmt: skip
 
     def extents(self, tensor: Tensor) -> Iterable[Any]:
         for dims in [tensor.dims, *(way.dims for way in tensor.arrangements.values())]:
@@ -306,7 +306,7 @@ class Writer:
         )
 
 
-@kept
+@memoised
 def wrapper(op: Op) -> Wrapper:
     """The view of an operation's Python module."""
     writer = Writer(op)

@@ -24,7 +24,7 @@ from ..language.dtypes import DTYPES
 from ..language.model import Library, Op
 from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
-from ..memo import kept
+from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
 from . import prose, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
@@ -130,7 +130,7 @@ def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environ
     return env
 
 
-@kept
+@memoised
 def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
     kernels = tuple(kernel(variant) for variant in expand(op) if variant.isa == PORTABLE)
@@ -338,7 +338,7 @@ def tidy(path: str, text: str) -> str:
 
 def numbered(path: str, text: str) -> list[tuple[int, str]]:
     """The tidy lines, each with the number of the line of `text` that it was."""
-    pieces = wrap.broken(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
+    pieces = wrap.wrap_lines(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
     lines: list[tuple[int, str]] = []
     for number, line in pieces:
         line = line.rstrip()

@@ -16,7 +16,7 @@ from ..derive.sizes import size_fields, vector_axes
 from ..language import expr
 from ..language.model import GroupClass, Op
 from ..language.source import Problem, SpecInvalid
-from ..memo import kept
+from ..memo import memoised
 from . import nodes
 from .arithmetic import Quotient, c_affine, c_condition, c_poly, quotient_name, split_monomial
 from .nodes import Binary, Conditional, Declare, Expr, Index, Member, Name
@@ -130,7 +130,7 @@ class Scopes:
         return (*unpacked, *quotients, *self.declared[FUNCTION])
 
 
-@kept
+@memoised
 def _unpacked(op: Op) -> tuple[Declare, ...]:
     """Every size that a kernel may use, out of the struct; a value per spatial axis in as many constants."""
     found = []

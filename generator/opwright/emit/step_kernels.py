@@ -13,7 +13,7 @@ from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.model import Op
 from ..language.types import symbol_kinds
-from ..memo import kept
+from ..memo import memoised
 from .nodes import Stmt
 from .step_lowering import Lowering
 
@@ -78,7 +78,7 @@ class StepUnit:
     kernels: tuple[StepKernel, ...]
 
 
-@kept
+@memoised
 def step_unit(op: Op) -> StepUnit:
     """The view of an operation's kernels."""
     kernels = tuple(step_kernel(op, row) for row in op.dtypes)
@@ -109,7 +109,7 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     return tuple(result)
 
 
-@kept
+@memoised
 def members(op: Op) -> tuple[Member_, ...]:
     """The struct of sizes, which kernels of all rows share."""
     found = staged(op)

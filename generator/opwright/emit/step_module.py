@@ -15,7 +15,7 @@ from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name, Read
 from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_kinds
-from ..memo import kept
+from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
 from .step_kernels import Member_, members, parameters
@@ -89,7 +89,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
 
-@kept
+@memoised
 def step_wrapper(op: Op) -> StepWrapper:
     """The view of the module of an operation of steps. SpecInvalid where no call could be understood."""
     writer = StepWriter(op)

@@ -1,6 +1,6 @@
-"""Breaks the long lines of generated Python, at brackets, commas and blanks of string literals.
+"""Wraps the long lines of generated Python: at brackets, at commas and at blanks of string literals.
 
-In: the text of a module. Out: the same module, no line of code longer than WIDTH where it can be broken. A line that
+In: the text of a module. Out: the same module, no line of code longer than WIDTH where it can be wrapped. A line that
 fits is left alone, so templates decide how a module looks. Text inside triple quotes is never touched.
 """
 
@@ -17,8 +17,8 @@ _CLAUSE = re.compile(r" (?=(?:for|if|and|or) )")
 _TEXTS = re.compile(r"""#.*|(?P<triple>\"{3}(?:\\[\s\S]|[^\\])*?\"{3})|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""")
 
 
-def broken(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of the module with the long ones broken, each with the number of the line that it was."""
+def wrap_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of the wrapped module, each with the number of its line in `text`."""
     lines = text.split("\n")
     protected = set(_inside_triple_quotes(text) if max(map(len, lines)) > WIDTH else ())
     for number, line in enumerate(lines, start=1):
@@ -26,12 +26,12 @@ def broken(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
         else:
             indent = len(line) - len(line.lstrip())
-            yield from ((number, piece) for piece in _broken(line.strip(), indent))
+            yield from ((number, piece) for piece in _wrapped(line.strip(), indent))
 
 
-def tidy(text: str) -> str:
-    """The module with its long lines broken."""
-    return "\n".join(line for _, line in broken(text))
+def wrap_python(text: str) -> str:
+    """The module with its long lines wrapped."""
+    return "\n".join(line for _, line in wrap_lines(text))
 
 
 def _inside_triple_quotes(text: str) -> Iterator[int]:
@@ -41,27 +41,27 @@ def _inside_triple_quotes(text: str) -> Iterator[int]:
             yield from range(first, first + found["triple"].count("\n") + 1)
 
 
-def _broken(text: str, indent: int) -> list[str]:
+def _wrapped(text: str, indent: int) -> list[str]:
     """Lines for `text`, which may end in a comma or a colon; the first line and the last stand at `indent`."""
     blank = " " * indent
     if indent + len(text) <= WIDTH:
         return [blank + text]
     span = _last_bracket(text)
     if span is None:
-        return _broken_string(text, indent)
+        return _wrapped_string(text, indent)
     start, end = span
     head, body, tail = text[: start + 1], text[start + 1 : end].strip(), text[end:]
     items = _split(body)
     if len(items) == 1 and not body.endswith(","):
         clauses = _clauses(body)
         if len(clauses) == 1 or indent + 4 + len(body) <= WIDTH:
-            return [blank + head, *_broken(body, indent + 4), blank + tail]
-        inner = [line for clause in clauses for line in _broken(clause, indent + 4)]
+            return [blank + head, *_wrapped(body, indent + 4), blank + tail]
+        inner = [line for clause in clauses for line in _wrapped(clause, indent + 4)]
         return [blank + head, *inner, blank + tail]
-    joined = ", ".join(items)
-    if indent + 4 + len(joined) <= WIDTH and len(items) > 1:
-        return [blank + head, blank + "    " + joined, blank + tail]
-    inner = [line for item in items for line in _broken(item + ",", indent + 4)]
+    in_one_line = ", ".join(items)
+    if indent + 4 + len(in_one_line) <= WIDTH and len(items) > 1:
+        return [blank + head, blank + "    " + in_one_line, blank + tail]
+    inner = [line for item in items for line in _wrapped(item + ",", indent + 4)]
     return [blank + head, *inner, blank + tail]
 
 
@@ -128,7 +128,7 @@ def _code(text: str) -> Iterator[tuple[int, str]]:
 _LITERAL = re.compile(r'(?P<head>[^"]*|"[^"\\]*": )"(?P<text>(?:[^"\\]|\\.)*)"(?P<tail>,?)')
 
 
-def _broken_string(text: str, indent: int) -> list[str]:
+def _wrapped_string(text: str, indent: int) -> list[str]:
     """A long string literal as several, cut behind blanks; a blank is part of no escape sequence."""
     found = _LITERAL.fullmatch(text)
     blank = " " * indent

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..memo import kept
+from ..memo import memoised
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_LENGTH = 500
@@ -247,9 +247,10 @@ class _Parser:
         if name not in ALL_FUNCTIONS:
             raise self.error(column, f"there is no function '{name}'{suggestion(name, ALL_FUNCTIONS)}")
         arguments = self.list_until(")")
-        least, most = ALL_FUNCTIONS[name]
-        if not least <= len(arguments) <= most:
-            raise self.error(column, f"'{name}' takes {least if least == most else f'{least} to {most}'} arguments")
+        minimum, maximum = ALL_FUNCTIONS[name]
+        if not minimum <= len(arguments) <= maximum:
+            count = minimum if minimum == maximum else f"{minimum} to {maximum}"
+            raise self.error(column, f"'{name}' takes {count} arguments")
         quotient = isinstance(arguments[0], Binary) and arguments[0].op == "/"
         if name in ("floor", "ceil") and not quotient and not any(map(_is_real, walk(arguments[0]))):
             raise self.error(column, f"'{name}' takes a quotient, as in {name}(a / b)")
@@ -291,13 +292,13 @@ def walk(tree: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
-@kept
+@memoised
 def names(tree: Expr) -> frozenset[str]:
     """The symbols that a tree mentions, those inside a read's indices too."""
     return frozenset(node.id for node in walk(tree) if isinstance(node, Name))
 
 
-@kept
+@memoised
 def loose_names(tree: Expr) -> frozenset[str]:
     """The symbols outside any, all and prod: where one of them is a vector, the tree is one."""
     if isinstance(tree, Name):
@@ -447,7 +448,7 @@ def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
     return visit(symbols, 0) if walked is None else tuple([visit(symbols, axis) for axis in walked])
 
 
-@kept
+@memoised
 def _sorted_loose_names(tree: Expr) -> tuple[str, ...]:
     return tuple(sorted(loose_names(tree)))
 
@@ -461,7 +462,7 @@ def _axes(tree: Expr, symbols: Mapping[str, Value]) -> range | None:
     return None
 
 
-@kept
+@memoised
 def _evaluator(node: Expr) -> Evaluator:
     """A node as a function of the symbols and of the axis: trees are walked once and evaluated very often."""
     if isinstance(node, Number):

@@ -148,22 +148,22 @@ class OneOf:
 class Integer:
     """An integer of 64 bits."""
 
-    least: int = expr.INT64_MIN
-    most: int = expr.INT64_MAX
+    minimum: int = expr.INT64_MIN
+    maximum: int = expr.INT64_MAX
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> int:
         text = _scalar(node, file, problems, "an integer")
         if text is None or not re.fullmatch(r"-?[0-9]{1,19}", text):
             if text is not None:
                 problems.note(mark_of(node, file), "kind", f"expected an integer but found {text[:40]!r}")
-            return max(self.least, 0)
+            return max(self.minimum, 0)
         value = int(text)
-        if not self.least <= value <= self.most:
-            problems.note(mark_of(node, file), "range", f"{value} is not within {self.least} to {self.most}")
+        if not self.minimum <= value <= self.maximum:
+            problems.note(mark_of(node, file), "range", f"{value} is not within {self.minimum} to {self.maximum}")
         return value
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
 @dataclass(frozen=True)

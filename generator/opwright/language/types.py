@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..memo import kept
+from ..memo import memoised
 from . import expr
 from .model import Attribute, Let, Op
 from .schema import Located
@@ -21,7 +21,7 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
     return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
 
 
-@kept
+@memoised
 def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
     kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}

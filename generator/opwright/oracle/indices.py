@@ -16,12 +16,12 @@ import numpy as np
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Inexact, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
-from ..memo import kept
+from ..memo import memoised
 
 LIMIT = 2**62  # two indices below it can be added without leaving int64
 
 
-@kept
+@memoised
 def vectors(op: Op) -> frozenset[str]:
     """The symbols that have a value per spatial axis: such sizes, lists, and what is made of them axis by axis."""
     found = {dim.symbol for dim in op.dims.values() if dim.per_axis}
@@ -129,7 +129,7 @@ def too_far(op: Op, facts: Mapping[str, Any]) -> bool:
 Walk = tuple[Mapping[str, Expr], tuple[tuple[Tensor, Read], ...]]
 
 
-@kept
+@memoised
 def _walks(op: Op) -> tuple[Walk, ...]:
     """The letters of the semantics with their extents, and the elements that are touched by them; then of finish."""
     semantics, output = op.semantics, op.output

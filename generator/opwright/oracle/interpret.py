@@ -17,9 +17,9 @@ from ..language import expr
 from ..language.expr import Call, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
 from .indices import INTEGER, apply, index, integers, operator, vectors
-from .validate import NUMPY, Array, Judgement, each, judge, shape_of
+from .validate import NUMPY, Array, Validation, each, shape_of, validate
 
-__all__ = ["NUMPY", "Judgement", "compute", "judge"]
+__all__ = ["NUMPY", "Validation", "compute", "validate"]
 
 # Index tuples that are visited at once; some thirty arrays of this length live at a time.
 CHUNK = 1 << 17
@@ -53,18 +53,18 @@ def rounded(values: npt.NDArray[np.float64], dtype: str) -> Array:
 
 def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Array:
     """The output of a legal call, every index tuple of the semantics visited; ValueError where the call is refused."""
-    judgement = judge(op, inputs, attributes)
-    if not judgement.accepted:
-        raise ValueError(f"{op.op}: {', '.join(judgement.violations)}")
+    validation = validate(op, inputs, attributes)
+    if not validation.accepted:
+        raise ValueError(f"{op.op}: {', '.join(validation.violations)}")
     with np.errstate(all="ignore"):
-        return _Run(op, inputs, judgement).result()
+        return _Run(op, inputs, validation).result()
 
 
 class _Run:
-    def __init__(self, op: Op, inputs: Sequence[Array | None], judgement: Judgement) -> None:
-        self.op, self.judgement = op, judgement
+    def __init__(self, op: Op, inputs: Sequence[Array | None], validation: Validation) -> None:
+        self.op, self.validation = op, validation
         self.vectors = vectors(op)
-        self.rank = next((len(value) for value in judgement.values.values() if isinstance(value, tuple)), 0)
+        self.rank = next((len(value) for value in validation.values.values() if isinstance(value, tuple)), 0)
         given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
         self.shapes = {tensor.name: self.shape(tensor) for tensor in op.tensors}
         self.data: dict[str, npt.NDArray[np.float64]] = {}
@@ -77,11 +77,11 @@ class _Run:
         self.count = np.zeros(size, np.int64)
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        judged = self.judgement
-        return shape_of(self.op, tensor, judged.arrangements, judged.layouts, judged.values)
+        validation = self.validation
+        return shape_of(self.op, tensor, validation.arrangements, validation.layouts, validation.values)
 
     def result(self) -> Array:
-        semantics, row = self.op.semantics, self.judgement.row
+        semantics, row = self.op.semantics, self.validation.row
         assert row is not None
         for letters in self.walk({letter: extent.tree for letter, extent in semantics.ranges.items()}):
             self.reduce(letters)
@@ -101,7 +101,7 @@ class _Run:
 
     def walk(self, ranges: Mapping[str, Expr]) -> Iterator[dict[str, Any]]:
         """Every combination of the letters, a chunk at a time, with the symbols of the call."""
-        symbols: dict[str, Any] = dict(self.judgement.values)
+        symbols: dict[str, Any] = dict(self.validation.values)
         extents = {letter: expr.evaluate(extent, symbols) for letter, extent in ranges.items()}
         shape = [entry for extent in extents.values() for entry in each(extent)]
         for start in range(0, math.prod(shape), CHUNK):
@@ -115,12 +115,12 @@ class _Run:
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Array, Array]:
         """Where in memory an element stands, and whether it exists."""
         tensor = self.op.tensor(read.tensor)
-        way = self.judgement.arrangements.get(tensor.name, "")
+        way = self.validation.arrangements.get(tensor.name, "")
         dims, places = tensor.ways[way], index(tensor, read, way, letters)
         at = letters[""]
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[tensor.name])
-        for axis in self.op.layouts[tensor.layout][self.judgement.layouts[tensor.layout]] if tensor.layout else dims:
+        for axis in self.op.layouts[tensor.layout][self.validation.layouts[tensor.layout]] if tensor.layout else dims:
             for number in range(self.rank) if expr.names(dims[axis].tree) & self.vectors else (0,):
                 here, extent = integers(*places[axis], number), next(extents)
                 inside = inside & (here >= 0) & (here < extent)

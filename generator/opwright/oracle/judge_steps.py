@@ -1,6 +1,6 @@
 """Which rules a call of an operation of steps breaks, and where its axes stand: the first oracle, without numbers.
 
-In: an operation of steps, NumPy arrays and attribute values. Out: a Judgement and the places of every tensor's axes.
+In: an operation of steps, NumPy arrays and attribute values. Out: a Validation and the places of every tensor's axes.
 How many axes each run has is not solved but searched: the least lengths with which every tensor has as many axes as its
 array. The generated validators solve it, so that they can be held against this.
 """
@@ -17,14 +17,14 @@ from ..derive.program import kind_of_extent
 from ..language import expr
 from ..language.expr import Call, Inexact, Name
 from ..language.model import Attribute, Op, Tensor
-from .validate import NUMPY, Array, Fact, Facts, Judge, Judgement, UndecidedError, each, entries_of
+from .validate import NUMPY, Array, Fact, Facts, UndecidedError, Validation, Validator, each, entries_of
 
 # Where the axes of a tensor stand in its array, by their names.
 Places = dict[str, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class StepJudgement(Judgement):
+class StepJudgement(Validation):
     """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read."""
 
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
@@ -33,7 +33,7 @@ class StepJudgement(Judgement):
     lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
 
 
-class StepJudge(Judge):
+class StepJudge(Validator):
     """The judge of calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:

@@ -17,17 +17,17 @@ import numpy.typing as npt
 from ..language import expr
 from ..language.expr import Inexact, Read
 from ..language.model import NormalForm, Op
-from ..memo import kept
+from ..memo import memoised
 from .indices import index, integers
 from .interpret import compute
 from .sample import arguments, legal
-from .validate import Array, Judgement, each
+from .validate import Array, Validation, each
 
-Call = tuple[list[Array | None], dict[str, object], Judgement]
+Call = tuple[list[Array | None], dict[str, object], Validation]
 Reals = npt.NDArray[np.float64]
 
 
-@kept
+@memoised
 def agrees(op: Op) -> str | None:
     """None where the normal form equals the semantics, or is not there; else how they differ."""
     return _compare(op, op.normal_form) if op.normal_form else None
@@ -35,12 +35,12 @@ def agrees(op: Op) -> str | None:
 
 def _compare(op: Op, form: NormalForm) -> str | None:
     compared = 0
-    for inputs, attributes, judgement in calls(op):
+    for inputs, attributes, validation in calls(op):
         compared += 1
         expected = compute(op, inputs, attributes)
         call = _described(op, inputs, attributes)
         try:
-            found = evaluate(op, form, inputs, judgement)
+            found = evaluate(op, form, inputs, validation)
         except (IndexError, KeyError, ValueError, Inexact) as error:
             return f"the normal form of {op.op} does not fit the tensors of {call}: {error}"
         if found.shape != expected.shape:
@@ -56,8 +56,8 @@ def _compare(op: Op, form: NormalForm) -> str | None:
 
 def calls(op: Op) -> Iterator[Call]:
     """Legal calls with small integers, the same ones every time, over every number of axes."""
-    for setting, inputs, judgement in legal(op):
-        yield inputs, arguments(op, setting).values, judgement
+    for setting, inputs, validation in legal(op):
+        yield inputs, arguments(op, setting).values, validation
 
 
 def _described(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> str:
@@ -68,18 +68,18 @@ def _described(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, 
 # The normal form.
 
 
-def evaluate(op: Op, form: NormalForm, inputs: Sequence[Array | None], judgement: Judgement) -> Array:
+def evaluate(op: Op, form: NormalForm, inputs: Sequence[Array | None], validation: Validation) -> Array:
     """The output of a legal call by the normal form alone."""
-    values: dict[str, Any] = judgement.values
+    values: dict[str, Any] = validation.values
     assert form.weights is not None
     assert isinstance(form.weights.tree, Read)
-    assert judgement.shape is not None
+    assert validation.shape is not None
     given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=True) if array is not None}
-    given[op.output.name] = np.zeros(judgement.shape)
+    given[op.output.name] = np.zeros(validation.shape)
     groups = values.get(form.groups, 1)
-    big, small = (_Data(op, judgement, name, given[name], groups) for name in (form.big, form.small))
+    big, small = (_Data(op, validation, name, given[name], groups) for name in (form.big, form.small))
     weights = given[form.weights.tree.tensor].astype(np.float64)
-    place, taps = _weights(op, judgement, form.weights.tree, (groups, small.channels, big.channels))
+    place, taps = _weights(op, validation, form.weights.tree, (groups, small.channels, big.channels))
     if any((at < 0).any() for at in place):
         raise IndexError("an index of the weights is below 0")
     rank = len(taps)
@@ -105,9 +105,9 @@ def evaluate(op: Op, form: NormalForm, inputs: Sequence[Array | None], judgement
 class _Data:
     """A data tensor as cells[n, group, channel, position], whatever its layout."""
 
-    def __init__(self, op: Op, judgement: Judgement, name: str, array: Array, groups: int) -> None:
+    def __init__(self, op: Op, validation: Validation, name: str, array: Array, groups: int) -> None:
         tensor = op.tensor(name)
-        order = op.layouts[tensor.layout][judgement.layouts[tensor.layout]] if tensor.layout else tuple(tensor.dims)
+        order = op.layouts[tensor.layout][validation.layouts[tensor.layout]] if tensor.layout else tuple(tensor.dims)
         rank = array.ndim - 2
         axes = {"": 0}
         for axis in order:
@@ -127,17 +127,17 @@ class _Data:
 
 
 def _weights(
-    op: Op, judgement: Judgement, read: Read, channels: tuple[int, int, int]
+    op: Op, validation: Validation, read: Read, channels: tuple[int, int, int]
 ) -> tuple[tuple[Array, ...], tuple[int, ...]]:
     """Where W[g, a, b, *k] stands in its tensor, one index array per axis; and the extents of k."""
     tensor = op.tensor(read.tensor)
-    way = judgement.arrangements.get(tensor.name, "")
+    way = validation.arrangements.get(tensor.name, "")
     dims = tensor.ways[way]
-    extents = {axis: expr.evaluate(extent.tree, judgement.values) for axis, extent in dims.items()}
+    extents = {axis: expr.evaluate(extent.tree, validation.values) for axis, extent in dims.items()}
     taps = next(extent for extent in extents.values() if isinstance(extent, tuple))
     group, small, big, *tap = np.indices((*channels, *taps))
-    letters = {**judgement.values, "g": group, "small": small, "big": big, "k": tuple(tap)}
-    order = op.layouts[tensor.layout][judgement.layouts[tensor.layout]] if tensor.layout else tuple(dims)
+    letters = {**validation.values, "g": group, "small": small, "big": big, "k": tuple(tap)}
+    order = op.layouts[tensor.layout][validation.layouts[tensor.layout]] if tensor.layout else tuple(dims)
     copies = [(axis, number) for axis in order for number in range(len(each(extents[axis])))]
     places = index(tensor, read, way, letters)
     return tuple(integers(*places[axis], number) for axis, number in copies), taps

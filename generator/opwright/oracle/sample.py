@@ -1,4 +1,4 @@
-"""Small legal calls of an operation, drawn from its declarations alone: the same ones at every run.
+"""Small legal calls of an operation, sampled from its declarations alone, the same ones at every run.
 
 In: an operation. Out: settings, and the arguments that a setting stands for. Whoever wants calls that are nearly legal
 changes a setting and asks for its arguments again.
@@ -16,13 +16,15 @@ import numpy as np
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
 from ..language.types import symbol_kinds, symbol_of
-from .validate import NUMPY, Array, Fact, Facts, Judgement, each, judge, shape_of
+from .validate import NUMPY, Array, Fact, Facts, Validation, each, shape_of, validate
 
 SEED = 20240229
 COLUMNS = 20  # legal settings of one spatial axis that calls are combined from
 CALLS = 18  # calls of an operation, a third for each number of axes
-TRIES = 600  # draws before a spec is given up
-MOST = 3000  # the product of all sizes of a call, and the cells of its output: what keeps a call below a millisecond
+TRIES = 600  # samples before the spec is given up
+MAX_CELLS = (
+    3000  # the product of all sizes of a call, and the cells of its output: what keeps a call below a millisecond
+)
 
 Column = dict[str, int]
 
@@ -94,16 +96,16 @@ def arguments(op: Op, setting: Setting) -> Arguments:
     return Arguments(tensors, vectors, values)
 
 
-def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Judgement]]:
+def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Validation]]:
     """Legal calls with small integers over every number of axes: setting, inputs, and what the spec makes of them."""
-    draw = _Draw(op)
-    columns = list(draw.columns())
+    sampler = _Sampler(op)
+    columns = list(sampler.columns())
     ranks = range(op.spatial_rank.min, op.spatial_rank.max + 1)
     made = 0
-    for _ in range(TRIES if columns or not draw.vectors else 0):
+    for _ in range(TRIES if columns or not sampler.vectors else 0):
         rank = ranks[made % len(ranks)]
-        chosen = [columns[draw.rng.integers(len(columns))] for _ in range(rank)]
-        call = draw.call(draw.scalars(), chosen)
+        chosen = [columns[sampler.rng.integers(len(columns))] for _ in range(rank)]
+        call = sampler.call(sampler.scalars(), chosen)
         if call is not None:
             made += 1
             yield call
@@ -111,8 +113,8 @@ def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Judgement]]:
             return
 
 
-class _Draw:
-    """Draws settings; those that the spec's judge refuses, or that are too big, are None."""
+class _Sampler:
+    """Samples settings; None stands for a setting that is too big or whose call the spec refuses."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -121,10 +123,10 @@ class _Draw:
         kinds = symbol_kinds(op)
         self.vectors = [dim.symbol for dim in op.dims.values() if kinds[dim.symbol].vector]
         self.sizes = [dim.symbol for dim in op.dims.values() if not kinds[dim.symbol].vector]
-        self.least = {dim.symbol: max(dim.min or 0, 1) for dim in op.dims.values()}
+        self.minimum = {dim.symbol: max(dim.min or 0, 1) for dim in op.dims.values()}
 
     def small(self, attribute: Attribute) -> int:
-        """A value near the least legal one; often the default, where there is one."""
+        """A value near the legal minimum; often the default, if there is one."""
         if attribute.default is not None and self.rng.random() < 0.3:
             return int(attribute.default)
         return (attribute.min or 0) + int(self.rng.integers(3))
@@ -133,26 +135,26 @@ class _Draw:
         """Values that are no vectors; sizes are multiples of every number, so that they divide by groups."""
         found = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64"}
         unit = max(1, math.prod(found.values()))
-        least = {symbol: -(-self.least[symbol] // unit) for symbol in self.sizes}
-        return found | {symbol: unit * int(self.rng.integers(low, low + 2)) for symbol, low in least.items()}
+        minimum = {symbol: -(-self.minimum[symbol] // unit) for symbol in self.sizes}
+        return found | {symbol: unit * int(self.rng.integers(low, low + 2)) for symbol, low in minimum.items()}
 
     def columns(self) -> Iterator[Column]:
         """Values for one spatial axis with which a call is legal, whose axes are as few as can be and all alike."""
         axes = max(1, self.op.spatial_rank.min)
         ones = {symbol_of(a): max(a.min or 0, 1) for a in self.numbers if a.type == "s64"}
         unit = math.prod(ones.values())
-        ones |= {symbol: -(-self.least[symbol] // unit) * unit for symbol in self.sizes}
+        ones |= {symbol: -(-self.minimum[symbol] // unit) * unit for symbol in self.sizes}
         made = 0
         for _ in range(TRIES if self.vectors else 0):
             column = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64[]"}
-            column |= {s: int(self.rng.integers(self.least[s], self.least[s] + 4)) for s in self.vectors}
+            column |= {s: int(self.rng.integers(self.minimum[s], self.minimum[s] + 4)) for s in self.vectors}
             if self.call(ones, [column] * axes) is not None:
                 made += 1
                 yield column
             if made == COLUMNS:
                 return
 
-    def call(self, scalars: Column, columns: Sequence[Column]) -> tuple[Setting, list[Array | None], Judgement] | None:
+    def call(self, scalars: Column, columns: Sequence[Column]) -> tuple[Setting, list[Array | None], Validation] | None:
         op, rng = self.op, self.rng
         lists = (*self.vectors, *(symbol_of(a) for a in self.numbers if a.type == "s64[]"))
         vectors = {symbol: tuple(column[symbol] for column in columns) for symbol in lists}
@@ -180,9 +182,9 @@ class _Draw:
         except Inexact:
             return None
         inputs = [self.array(made, tensor.name) for tensor in op.inputs]
-        judgement = judge(op, inputs, made.values)
-        cells = math.prod(judgement.shape or ())
-        return (setting, inputs, judgement) if judgement.accepted and cells <= MOST else None
+        validation = validate(op, inputs, made.values)
+        cells = math.prod(validation.shape or ())
+        return (setting, inputs, validation) if validation.accepted and cells <= MAX_CELLS else None
 
     def array(self, made: Arguments, name: str) -> Array | None:
         if name in made.vectors:
@@ -195,7 +197,7 @@ class _Draw:
 
 def too_big(setting: Setting) -> bool:
     """Whether the sizes of a call multiply to more than a check should compute."""
-    return math.prod(entry for size in setting.sizes.values() for entry in each(size)) > MOST
+    return math.prod(entry for size in setting.sizes.values() for entry in each(size)) > MAX_CELLS
 
 
 def _one(rng: np.random.Generator, names: list[str]) -> str:

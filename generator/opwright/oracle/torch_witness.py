@@ -19,7 +19,7 @@ from ..language.types import spatial
 from .indices import index
 
 if TYPE_CHECKING:
-    from .validate import Judgement
+    from .validate import Validation
 
 Array = np.ndarray[Any, Any]
 
@@ -38,10 +38,10 @@ def inexpressible(op: Op, inputs: Sequence[Array | None]) -> str | None:
 
 def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> Array:
     """The output of a legal call that is not `inexpressible`."""
-    from .validate import judge
+    from .validate import validate
 
     assert op.normal_form is not None
-    return _Call(op, op.normal_form, inputs, judge(op, inputs, attributes)).result()
+    return _Call(op, op.normal_form, inputs, validate(op, inputs, attributes)).result()
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class _Order:
 
 
 class _Call:
-    def __init__(self, op: Op, form: NormalForm, inputs: Sequence[Array | None], judged: Judgement) -> None:
-        self.op, self.form, self.judged = op, form, judged
-        self.values: dict[str, Any] = dict(judged.values)
+    def __init__(self, op: Op, form: NormalForm, inputs: Sequence[Array | None], validation: Validation) -> None:
+        self.op, self.form, self.validation = op, form, validation
+        self.values: dict[str, Any] = dict(validation.values)
         self.given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False) if array is not None}
         self.steps = {"stride": self.values[form.stride], "dilation": self.values[form.dilation]}
         self.groups: int = self.values[form.groups]
@@ -73,8 +73,8 @@ class _Call:
         from .interpret import rounded
 
         found = {"y": self.small, "x": self.big, "w": self.weights}[self.form.solve]()
-        assert self.judged.row is not None
-        return np.ascontiguousarray(rounded(found, self.judged.row[self.op.output.name]))
+        assert self.validation.row is not None
+        return np.ascontiguousarray(rounded(found, self.validation.row[self.op.output.name]))
 
     # The three ways to solve the relation.
 
@@ -102,7 +102,7 @@ class _Call:
         steps = (self.steps["stride"], zeros, self.steps["dilation"])
         found = ask(small, big, like, None, *steps, False, zeros, self.groups, [False, True, False])[1].numpy()
         output = self.op.output
-        cells = np.empty(self.order(output).ordered(np.empty(self.judged.shape or (), bool)).shape)
+        cells = np.empty(self.order(output).ordered(np.empty(self.validation.shape or (), bool)).shape)
         cells[self.places()] = found.reshape(self.groups, -1, *shape[1:])
         return self.order(output).restored(cells)
 
@@ -117,7 +117,7 @@ class _Call:
         """Where in the array each axis of a tensor lies."""
         dims = next(iter(tensor.ways.values()))
         vectors = spatial(dims, self.op)
-        names = self.op.layouts[tensor.layout][self.judged.layouts[tensor.layout]] if tensor.layout else tuple(dims)
+        names = self.op.layouts[tensor.layout][self.validation.layouts[tensor.layout]] if tensor.layout else tuple(dims)
         expanded = [(name, number) for name in names for number in range(self.rank if name in vectors else 1)]
         places = {(name, number): at for at, (name, number) in enumerate(expanded)}
         return _Order(tuple(places[key] for key in sorted(places, key=lambda key: (list(dims).index(key[0]), key[1]))))
@@ -125,7 +125,7 @@ class _Call:
     def shape(self, name: str) -> tuple[int, ...]:
         """A tensor's shape in the spec's order of axes."""
         tensor = self.op.tensor(name)
-        own = self.given[name].shape if name in self.given else self.judged.shape or ()
+        own = self.given[name].shape if name in self.given else self.validation.shape or ()
         return tuple(own[at] for at in self.order(tensor).axes)
 
     def tensor(self, name: str) -> Any:
@@ -151,7 +151,7 @@ class _Call:
         grids = np.ogrid[tuple(slice(extent) for extent in (self.groups, small, big, *self.kernel()))]
         letters: dict[str, Any] = {"g": grids[0], "small": grids[1], "big": grids[2], "k": tuple(grids[3:])}
         tensor = self.op.tensor(self.read.tensor)
-        way = self.judged.arrangements.get(tensor.name, "")
+        way = self.validation.arrangements.get(tensor.name, "")
         places = index(tensor, self.read, way, {**self.values, **letters})
         found = [expr.evaluate(*places[axis]) for axis in tensor.ways[way]]
         return tuple(part for at in found for part in (at if isinstance(at, tuple) else (at,)))

@@ -1,8 +1,8 @@
-"""Which rules of its spec a call breaks, and what it tells: the half of the first oracle that knows no numbers.
+"""Which rules of its spec a call breaks, and what it means: the half of the first oracle that computes no values.
 
-In: an operation, NumPy arrays and attribute values. Out: a Judgement. Nothing here knows an operation, nor the order in
-which call_plan.py understands a call: facts grow until nothing is left to learn, so that the generated validators,
-which follow call_plan.py, can be held against this.
+In: an operation, NumPy arrays and attribute values. Out: a Validation. Nothing here knows an operation, or the order in
+which call_plan.py interprets a call: facts accumulate until nothing more follows. The generated validators follow
+call_plan.py, so this is an independent check of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Validation:
     """What a call means. `violations` are rule ids; the rest is what could be understood in spite of them."""
 
     accepted: bool
@@ -53,9 +53,9 @@ class Judgement:
     group_class: str | None
 
 
-def judge(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Judgement:
-    """All that is wrong with a call, and all that it tells."""
-    return Judge(op, inputs, attributes).judgement()
+def validate(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Validation:
+    """All that is wrong with a call, and all that follows from it."""
+    return Validator(op, inputs, attributes).validation()
 
 
 class UndecidedError(Exception):
@@ -128,7 +128,7 @@ def _default(attribute: Attribute, rank: int | None) -> object:
     return float(text) if attribute.type == "f32" else int(text)
 
 
-class Judge:
+class Validator:
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
         self.op = op
         self.attributes = attributes
@@ -145,7 +145,7 @@ class Judge:
     def note(self, rule: str) -> None:
         self.broken[rule] = None
 
-    def judgement(self) -> Judgement:
+    def validation(self) -> Validation:
         op = self.op
         if not self.attributes.keys() <= {attribute.name for attribute in op.attributes}:
             self.note("unknown-attribute")
@@ -175,7 +175,7 @@ class Judge:
             shape = None
         if shape and row and math.prod(shape) * NUMPY[row[op.output.name]].itemsize > INT64_MAX:
             self.note("memory")
-        return Judgement(
+        return Validation(
             accepted=not self.broken,
             violations=tuple(self.broken),
             values=facts,
@@ -240,13 +240,13 @@ class Judge:
             return
         spatial = attribute.type == "s64[]" and attribute.length == "spatial"
         rank = self.rank if spatial and self.rank is not None else len(entries)
-        # A shape that an input overrides is ignored in value, so its entries are judged where it is used.
-        least = -math.inf if attribute.min is None or attribute.shape_of else attribute.min
-        most = math.inf if attribute.max is None else attribute.max
+        # A shape that an input overrides is ignored in value, so its entries are validated where it is used.
+        minimum = -math.inf if attribute.min is None or attribute.shape_of else attribute.min
+        maximum = math.inf if attribute.max is None else attribute.max
         faults = {
             "int64": attribute.type != "f32" and any(not INT64_MIN <= entry <= INT64_MAX for entry in entries),
             "length": len(entries) < rank or any(entry != attribute.surplus for entry in entries[rank:]),
-            "range": any(entry < least or entry > most for entry in entries),
+            "range": any(entry < minimum or entry > maximum for entry in entries),
         }
         for fault, found in faults.items():
             if found:
@@ -303,10 +303,10 @@ class Judge:
             self.rank = ranks[0] if ranks else 0
         for name, (plain, spatial) in counts.items():
             expected = plain + spatial * (self.rank or 0)
-            judged = self.rank is not None or not spatial
-            if judged and len(self.shapes[name]) != expected:
+            validation = self.rank is not None or not spatial
+            if validation and len(self.shapes[name]) != expected:
                 self.note(f"{givers[name]}-length" if name in givers else f"{name}-rank")
-            if not judged or len(self.shapes[name]) != expected:
+            if not validation or len(self.shapes[name]) != expected:
                 del self.shapes[name]
 
     def axes(self, tensor: Tensor, dims: Mapping[str, Located]) -> tuple[str, ...] | None:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from ..derive.poly import ONE, ZERO, Monomial, NotPolynomial, Poly
 from ..language.expr import COMPARISONS, REDUCTIONS, Binary, Call, Expr, Kind, Name, Number, Unary, names, walk
 
-MOST_PIECES = 64
-MOST_ROWS = 1500
+MAX_PIECES = 64
+MAX_ROWS = 1500
 
 T = TypeVar("T")
 Conditions = tuple[Poly, ...]  # all of them at least 0
@@ -179,7 +179,7 @@ def _eliminated(polys: Iterable[Poly]) -> bool:
             return True
     while monomials := sorted({monomial for row in rows for monomial, _ in row}):
         ups, downs = _split(rows, monomials)
-        if len(ups) * len(downs) + len(rows) > MOST_ROWS:
+        if len(ups) * len(downs) + len(rows) > MAX_ROWS:
             return False
         for row, _, _ in (*ups, *downs):
             del rows[row]
@@ -212,7 +212,7 @@ class Reader:
     def __init__(self, algebra: Algebra, definitions: Mapping[str, Expr]) -> None:
         self.algebra, self.definitions = algebra, definitions
         self.sites: set[Site] = set()
-        self._kept: dict[str, tuple[Pieces, set[Site]]] = {}
+        self._memoised: dict[str, tuple[Pieces, set[Site]]] = {}
         self._open: set[str] = set()
 
     def recorded(self, read: Callable[..., T], *arguments: Any) -> tuple[T, set[Site]]:
@@ -255,17 +255,17 @@ class Reader:
             return [((), Poly.symbol(name))]
         if name in self._open:
             raise Unproven
-        if name not in self._kept:
+        if name not in self._memoised:
             self._open.add(name)
-            self._kept[name] = self.recorded(self.pieces, self.definitions[name])
+            self._memoised[name] = self.recorded(self.pieces, self.definitions[name])
             self._open.remove(name)
-        pieces, sites = self._kept[name]
+        pieces, sites = self._memoised[name]
         self.sites |= sites
         return pieces
 
     def _pairs(self, left: Expr, right: Expr) -> Iterator[tuple[Conditions, Poly, Poly]]:
         ours, theirs = self.pieces(left), self.pieces(right)
-        if len(ours) * len(theirs) > MOST_PIECES:
+        if len(ours) * len(theirs) > MAX_PIECES:
             raise Unproven
         for (some, a), (more, b) in itertools.product(ours, theirs):
             if not (some and more and some != more and self.algebra.impossible((*some, *more))):
@@ -297,7 +297,7 @@ class Reader:
         sign = 1 if tree.function == "max" else -1
         for argument in tree.arguments[1:]:
             others = self.pieces(argument)
-            if 2 * len(found) * len(others) > MOST_PIECES:
+            if 2 * len(found) * len(others) > MAX_PIECES:
                 raise Unproven
             pairs = list(itertools.product(found, others))
             found = []
@@ -347,7 +347,7 @@ class Reader:
         self.sites = before | {(f"{kind} at times", a, b) for kind, a, b in self.sites - before}
         both = [(*some, *more) for some, more in itertools.product(left, right)]
         found = [*left, *right] if (tree.op == "or") == wanted else both
-        if len(found) > MOST_PIECES:
+        if len(found) > MAX_PIECES:
             raise Unproven
         return found
 

@@ -26,8 +26,8 @@ DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16), "f3
 
 def main(first: int, seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
+    _, maximum = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if maximum < 0 else min(MEMORY, maximum), maximum))
     sys.path.insert(0, str(Path.cwd()))
     package = importlib.import_module(PACKAGE)
     calls = json.loads(Path("calls.json").read_text(encoding="utf-8"))

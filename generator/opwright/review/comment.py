@@ -15,9 +15,9 @@ from . import words
 from .advice import advice
 from .findings import Finding, Review
 
-MOST = 65_536  # GitHub counts characters; bytes are never fewer
+MAX_COMMENT_BYTES = 65_536  # GitHub counts characters; bytes are never fewer
 RESERVE = 1_000  # for the sentences that say what was left out, and where it is
-FOR_ROWS = MOST // 3
+FOR_ROWS = MAX_COMMENT_BYTES // 3
 IN_A_ROW = 80  # characters of a value; the whole stands below
 CUT = 2_000  # characters of a value that is too long as a whole
 
@@ -25,9 +25,9 @@ CUT = 2_000  # characters of a value that is too long as a whole
 class Comment:
     """Blocks of text that stay within a number of bytes."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, maximum: int) -> None:
         self.blocks: list[str] = []
-        self.left = most
+        self.left = maximum
 
     def fits(self, block: str) -> bool:
         return len(block.encode()) + 1 <= self.left
@@ -46,9 +46,9 @@ class Comment:
 
 def as_markdown(review: Review, with_code: bool = False) -> str:
     """The comment."""
-    made = Comment(MOST - RESERVE)
+    made = Comment(MAX_COMMENT_BYTES - RESERVE)
     for line in head(words.lead(review), review.base, review.head):
-        made.add(line[: MOST // 8])
+        made.add(line[: MAX_COMMENT_BYTES // 8])
     made.add(f"{markdown(words.summary(review))}\n")
     rows = [_row(finding, review) for finding in review.findings]
     listed = _some(["| | rule | where | was | is | kernels |\n|---|---|---|---|---|---|", *rows], made, FOR_ROWS) - 1
@@ -77,9 +77,9 @@ def _again(review: Review) -> str:
     return review.findings[0].reproduce if review.findings else "opwright diff"
 
 
-def _some(blocks: Iterable[str], made: Comment, most: int) -> int:
-    """Add as many of some blocks as `most` bytes hold; how many."""
-    limit, count = made.left - most, 0
+def _some(blocks: Iterable[str], made: Comment, maximum: int) -> int:
+    """Add as many of some blocks as `maximum` bytes hold; how many."""
+    limit, count = made.left - maximum, 0
     for block in blocks:
         if made.left - len(block.encode()) - 1 < limit or not made.add(block):
             break
@@ -97,28 +97,28 @@ def _row(finding: Finding, review: Review) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\u2026"
+def _short(text: str, maximum: int) -> str:
+    return text if len(text) <= maximum else f"{text[:maximum]}\u2026"
 
 
-def _about(finding: Finding, review: Review, most: int | None = None) -> str:
-    """All about a finding, folded; its values cut to `most` characters where that is said."""
+def _about(finding: Finding, review: Review, maximum: int | None = None) -> str:
+    """All about a finding, folded; its values cut to `maximum` characters where that is said."""
     about = [f"- {markdown(finding.rule.reason)}", f"- action: {markdown(advice(finding))}"]
     about += [f"- waived: {markdown(finding.waived)}"] if finding.waived else []
     about += [f"- kernels: {code(words.kernels(finding, review))}"]
     about += [f"- {code(inert(line))}" for line in words.witness(finding)]
     about += [f"- fingerprint {code(finding.fingerprint)}; again with {code(finding.reproduce)}"]
     title = markdown(_short(f"{finding.rule.id}: {finding.path}", CUT))
-    values = [*_value("-", finding.was, most), *_value("+", finding.now, most)]
+    values = [*_value("-", finding.was, maximum), *_value("+", finding.now, maximum)]
     fenced = ["```diff", *values, "```", ""] if values else []
     return "\n".join(["", f"<details><summary>{title}</summary>", "", *fenced, *about, "", "</details>"])
 
 
-def _value(sign: str, text: str, most: int | None) -> list[str]:
+def _value(sign: str, text: str, maximum: int | None) -> list[str]:
     """A value as lines of a difference; the sign in front of each keeps it inside the fence."""
-    shown = text if most is None else text[:most]
+    shown = text if maximum is None else text[:maximum]
     lines = [f"{sign} {inert(line)}" for line in shown.splitlines()]
-    return [*lines, f"{sign} ... {len(text) - most} more characters"] if most and len(text) > most else lines
+    return [*lines, f"{sign} ... {len(text) - maximum} more characters"] if maximum and len(text) > maximum else lines
 
 
 def _code(review: Review) -> str:

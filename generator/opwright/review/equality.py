@@ -23,8 +23,8 @@ from .algebra import Algebra, Conditions, Pieces, Reader, Site, Unproven
 from .carry import placed_letters
 from .reals import Form, Reals
 
-MOST_WORLDS = 64
-MOST_CASES = 8  # in which what is given may hold
+MAX_WORLDS = 64
+MAX_CASES = 8  # in which what is given may hold
 
 
 class Equality:
@@ -33,7 +33,7 @@ class Equality:
     def __init__(self, old: Op, new: Op) -> None:
         self.old, self.new = old, new
         self.kinds = {**_kinds(old), **_kinds(new)}
-        self._kept: dict[Hashable, bool] = {}
+        self._memoised: dict[Hashable, bool] = {}
 
     @cached_property
     def worlds(self) -> list[_World]:
@@ -43,7 +43,7 @@ class Equality:
             if let.by:
                 gone = {v.value for v in _values(self.old, let.by)} ^ {v.value for v in _values(self.new, let.by)}
                 choices.setdefault(let.by, {}).update(dict.fromkeys(word for word in let.cases if word not in gone))
-        combined = itertools.islice(itertools.product(*choices.values()), MOST_WORLDS + 1)
+        combined = itertools.islice(itertools.product(*choices.values()), MAX_WORLDS + 1)
         return [_World(self, dict(zip(choices, words, strict=True))) for words in combined]
 
     def same_formula(self, was: Any, now: Any) -> bool:
@@ -61,12 +61,16 @@ class Equality:
 
     def same_value(self, symbol: str) -> bool:
         """Whether a named value is the same, or nothing that a call shows is made of it in another way."""
-        return self._proven(symbol, lambda world: world.same_name(symbol)) or self._proven(
-            (symbol, "unseen"), lambda world: world.unseen(symbol)
-        )
+        if self._proven(symbol, lambda world: world.same_name(symbol)):
+            return True
+        # Of what steps make of a value nothing is proven.
+        steps = self.old.stepped or self.new.stepped
+        return not steps and self._proven((symbol, "unseen"), lambda world: world.unseen(symbol))
 
     def same_semantics(self) -> bool:
         """Whether the two compute the same, in the same order and by the same letters."""
+        if self.old.stepped or self.new.stepped:
+            return self.old.semantics == self.new.semantics
         return self._proven("semantics", lambda world: world.same_semantics())
 
     def total(self, symbol: str) -> bool:
@@ -74,12 +78,12 @@ class Equality:
         return self._proven((symbol, "total"), lambda world: world.total(symbol))
 
     def _proven(self, key: Hashable, holds: Callable[[_World], bool]) -> bool:
-        if key not in self._kept:
+        if key not in self._memoised:
             try:
-                self._kept[key] = len(self.worlds) <= MOST_WORLDS and all(map(holds, self.worlds))
+                self._memoised[key] = len(self.worlds) <= MAX_WORLDS and all(map(holds, self.worlds))
             except (Unproven, NotPolynomial, RecursionError):
-                self._kept[key] = False
-        return self._kept[key]
+                self._memoised[key] = False
+        return self._memoised[key]
 
 
 class _World:
@@ -108,7 +112,7 @@ class _World:
                 others, _ = self.now.recorded(self.now.holds, formula.tree)
             except (Unproven, NotPolynomial):
                 continue
-            if cases == others and len(found) * len(cases) <= MOST_CASES:
+            if cases == others and len(found) * len(cases) <= MAX_CASES:
                 found = [(*some, *more) for some, more in itertools.product(found, cases)]
         return found
 
@@ -154,8 +158,10 @@ class _World:
     def equal(self, ours: Pieces, theirs: Pieces, letters: bool = False) -> bool:
         """Whether two numbers are one in every case."""
         for (some, a), (more, b) in itertools.product(ours, theirs):
-            apart = a - b
-            if apart.terms and not all(self.impossible((*some, *more, d - ONE), letters) for d in (apart, -apart)):
+            difference = a - b
+            if difference.terms and not all(
+                self.impossible((*some, *more, d - ONE), letters) for d in (difference, -difference)
+            ):
                 return False
         return True
 
@@ -258,18 +264,18 @@ def _bounds(old: Op, new: Op) -> tuple[dict[str, int], dict[str, int]]:
     lower, upper = dict[str, int](), dict[str, int]()
     sides = []
     for op in (old, new):
-        least: dict[str, int | None] = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
-        most: dict[str, int | None] = {}
+        minimum: dict[str, int | None] = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
+        maximum: dict[str, int | None] = {}
         for attribute in op.attributes:
             if attribute.type in ("s64", "s64[]") and not attribute.shape_of:
-                least[symbol_of(attribute)], most[symbol_of(attribute)] = attribute.min, attribute.max
-        sides.append((least, most))
-    (less, more), (least, most) = sides
-    for symbol in less.keys() | least.keys():
-        low, other = less.get(symbol, least.get(symbol)), least.get(symbol, less.get(symbol))
+                minimum[symbol_of(attribute)], maximum[symbol_of(attribute)] = attribute.min, attribute.max
+        sides.append((minimum, maximum))
+    (less, more), (minimum, maximum) = sides
+    for symbol in less.keys() | minimum.keys():
+        low, other = less.get(symbol, minimum.get(symbol)), minimum.get(symbol, less.get(symbol))
         if low is not None and other is not None:
             lower[symbol] = min(low, other)
-        high, other = more.get(symbol), most.get(symbol)
+        high, other = more.get(symbol), maximum.get(symbol)
         if high is not None and other is not None:
             upper[symbol] = max(high, other)
     return lower, upper
@@ -325,6 +331,8 @@ def _computed(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
         yield ("range", letter), extent
     for number, guard in enumerate(op.semantics.where):
         yield ("where", number), guard
+    if op.stepped:
+        return
     yield "reduce", op.semantics.assignment
     if op.semantics.finish:
         yield "finish", op.semantics.finish

@@ -75,7 +75,7 @@ def execute(
 
 def _needed(op: Op, calls: Sequence[CallText]) -> Op:
     """The operation with those rows of data types that the calls fit, or the first."""
-    used = [reading.judged.row for call in calls if (reading := Reading(op, call)).outcome.accepted]
+    used = [reading.validation.row for call in calls if (reading := Reading(op, call)).outcome.accepted]
     rows = tuple(row for row in op.dtypes if any(row is one for one in used))
     return dataclasses.replace(op, dtypes=rows or op.dtypes[:1])
 
@@ -155,7 +155,7 @@ def disagreement(expected: Reading, found: Executed) -> str:
     if told.accepted and expected.outcome == told:
         if expected.result is None or found.result is None:
             return ""
-        count = terms(expected.op, expected.judged)
+        count = terms(expected.op, expected.validation)
         verdict = check(expected.op, *expected.arguments, count, found.result)
         return "" if verdict.right else f"the kernel's values are wrong: {verdict}"
     if not told.accepted and not expected.outcome.accepted:

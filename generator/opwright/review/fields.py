@@ -1,4 +1,4 @@
-"""What each field and each list of an operation means to a comparison: the rule of its edits, and who judges them.
+"""What each field and each list of an operation means to a comparison: the rule of its edits, and what classifies them.
 
 In: what stood there and what stands there now. Out: the last word of a rule's id. A field that stands in no table is a
 mistake that a test finds.
@@ -18,7 +18,7 @@ from .equality import Equality
 from .rules import RULES
 from .tree import MISSING, Path
 
-Judge = Callable[[Equality, Any, Any, Any, Any], str]
+Classify = Callable[[Equality, Any, Any, Any, Any], str]
 
 # How a field changed, as the last word of the rule's id; no word where only the writing changed.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -26,6 +26,11 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 def plain(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return "added" if was is None else "removed" if now is None else "changed"
+
+
+def _changed(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """What nothing is proven of: another one, whatever came or went."""
+    return "changed"
 
 
 def _raised(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
@@ -81,8 +86,8 @@ def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return sides.order(was.tree, now.tree)
 
 
-# Field to the stem of its rules and to what judges it. {area} is that of the list or map that holds the item.
-FIELDS: Mapping[str, tuple[str, Judge]] = {
+# Field to the stem of its rules, and to what classifies its edits. {area}: of the list or map that holds the item.
+FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Op.op": ("op-renamed", plain),
     "Op.revision": ("op-revision", _raised),
     "Op.summary": ("docs-summary", plain),
@@ -92,6 +97,7 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "RankRange.max": ("rank-range", _high),
     "Dim.symbol": ("dim-symbol-renamed", plain),
     "Dim.per_axis": ("dim-axes", plain),
+    "Dim.run": ("dim-axes", plain),
     "Dim.min": ("dim-minimum", _raised),
     "Dim.typical": ("dim-typical", plain),
     "Dim.summary": ("docs-summary", plain),
@@ -107,6 +113,9 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Attribute.surplus": ("attribute-surplus", plain),
     "Attribute.neutral": ("attribute-neutral", plain),
     "Attribute.shape_of": ("attribute-shape", plain),
+    "Attribute.locates": ("attribute-shape", plain),
+    "Attribute.dtype_of": ("attribute-shape", plain),
+    "Attribute.per": ("attribute-shape", plain),
     "Attribute.summary": ("docs-summary", plain),
     "Attribute.source": ("source-citation", plain),
     "Attribute.reason": ("docs-reason", plain),
@@ -121,6 +130,10 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "Tensor.layout": ("{area}-layout", plain),
     "Tensor.view": ("{area}-view", plain),
     "Tensor.shape_of": ("input-shape", plain),
+    "Tensor.absent": ("semantics-finish", plain),
+    "Tensor.when": ("{area}-axes", _changed),
+    "Tensor.broadcast": ("{area}-axes", _changed),
+    "Tensor.broadcast_if": ("{area}-axes", _changed),
     "Tensor.summary": ("docs-summary", plain),
     "Tensor.source": ("source-citation", plain),
     "Let.use": ("format-use", plain),
@@ -142,6 +155,11 @@ FIELDS: Mapping[str, tuple[str, Judge]] = {
     "GroupClass.summary": ("docs-summary", plain),
     "Semantics.init": ("semantics-edge", _number),
     "Semantics.reduce": ("semantics-sum", formula),
+    "Semantics.steps": ("semantics-sum", _changed),
+    "Step.do": ("semantics-sum", _changed),
+    "Step.where": ("semantics-sum", _changed),
+    "Step.by": ("semantics-sum", _changed),
+    "Step.cases": ("semantics-sum", _changed),
     "Semantics.finish": ("semantics-finish", formula),
     "Op.normal_form": ("form-kernels", plain),
     "Relation.equals": ("relation-claim", plain),
@@ -209,7 +227,7 @@ MANY: Mapping[str, Many] = {
 # Fields that only hold other ones.
 INNER = ("Op.spatial_rank", "Op.semantics")
 # The stem of an item of a map that is no Node.
-LEAVES: Mapping[str, tuple[str, Judge]] = {
+LEAVES: Mapping[str, tuple[str, Classify]] = {
     "Tensor.dims": ("{area}-axes", formula),
     "Arrangement.dims": ("{area}-axes", formula),
     "Arrangement.index": ("{area}-index", formula),
@@ -218,7 +236,7 @@ LEAVES: Mapping[str, tuple[str, Judge]] = {
     "Semantics.ranges": ("semantics-range", formula),
 }
 # Lists whose entries are known by their text alone, so that one that changed looks like another one.
-REPLACED: Mapping[Path, tuple[str, Judge]] = {
+REPLACED: Mapping[Path, tuple[str, Classify]] = {
     ("source",): ("source-citation", plain),
     ("semantics", "where"): ("semantics-guard", formula),
 }

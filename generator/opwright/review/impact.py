@@ -334,9 +334,9 @@ def _of_op(
 
 def _declared(result: Impact, edits: Sequence[Edit], numbers: Sequence[int], step: Moved) -> None:
     """Hold the effect of a step against what its rules declare."""
-    most = max((RULES[edits[number].rule].kernel for number in numbers), key=KERNELS.index)
-    if KERNELS.index(step.effect) > KERNELS.index(most):
+    maximum = max((RULES[edits[number].rule].kernel for number in numbers), key=KERNELS.index)
+    if KERNELS.index(step.effect) > KERNELS.index(maximum):
         rules = ", ".join(sorted({edits[number].rule for number in numbers}))
         what = sorted(step.added | step.removed | step.kernels or step.files)[0]
         op = edits[numbers[0]].op
-        result.unpredicted.append(f"{op}: {rules} declares the effect '{most}' on kernels, but {what} changed")
+        result.unpredicted.append(f"{op}: {rules} declares the effect '{maximum}' on kernels, but {what} changed")

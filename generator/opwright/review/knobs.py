@@ -161,7 +161,7 @@ def levels(op: Op, names: set[str], constants: set[int]) -> Iterator[Knob]:
     numbers = [a for a in op.attributes if a.type in ("s64", "s64[]") and not a.shape_of]
     symbols = names | {symbol_of(a) for a in numbers if a.name in names}
     bound = (expr.names(c.expr.tree) for c in op.constraints if c.expr)
-    names = symbols.union(*(together for together in bound if together & symbols))
+    names = symbols.union(*(constrained for constrained in bound if constrained & symbols))
     sizes = [dim.symbol for role, dim in op.dims.items() if {role, dim.symbol} & names]
     given = [a.name or "" for a in numbers if {a.name, symbol_of(a)} & names]
     lists = {a.name or "" for a in numbers if a.type == "s64[]"}
@@ -174,17 +174,17 @@ def _levelled(
 ) -> Setting:
     level = near[int(rng.integers(len(near)))]
     axis = int(rng.integers(max(rank_of(setting), 1)))
-    held, stated = dict(setting.sizes), dict(setting.values)
+    levelled, stated = dict(setting.sizes), dict(setting.values)
     for number in rng.permutation(len(sizes) + len(given))[: int(rng.integers(2, 5))]:
         value = level + int(rng.integers(-1, 2))
         if number < len(sizes):
             symbol = sizes[number]
-            held[symbol] = _at(held.get(symbol, value), axis, value)
+            levelled[symbol] = _at(levelled.get(symbol, value), axis, value)
         else:
             name = given[number - len(sizes)]
             empty = (value,) * rank_of(setting) if name in lists else value
             stated[name] = _at(stated.get(name, empty), axis, value)
-    return dataclasses.replace(setting, sizes=held, values=stated)
+    return dataclasses.replace(setting, sizes=levelled, values=stated)
 
 
 def _at(entries: Any, axis: int, value: int) -> Any:

@@ -1,6 +1,6 @@
 """What either side makes of a call, and how that differs, by the spec's interpreter.
 
-In: operations and calls. Out: outcomes, and results where they are small enough to be computed. Shapes are judged
+In: operations and calls. Out: outcomes, and results where they are small enough to be computed. Shapes are validated
 first, on tensors that take no memory, so that large calls can be read, too.
 """
 
@@ -22,7 +22,7 @@ from ..language import expr
 from ..language.model import Op
 from ..oracle import sample
 from ..oracle.interpret import compute
-from ..oracle.validate import NUMPY, Array, Judgement, each, judge
+from ..oracle.validate import NUMPY, Array, Validation, each, validate
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
@@ -37,10 +37,10 @@ class Reading:
         self.tensors = tensors or Tensors(call)
         if op is None or op.function != call.function:
             return
-        self.judged = judge(op, *taken(op, call, self.tensors.empty))
-        self.outcome = Outcome(self.judged.violations)
-        if self.judged.accepted and self.judged.row is not None:
-            self.outcome = Outcome((), self.judged.row[op.output.name], self.judged.shape or ())
+        self.validation = validate(op, *taken(op, call, self.tensors.empty))
+        self.outcome = Outcome(self.validation.violations)
+        if self.validation.accepted and self.validation.row is not None:
+            self.outcome = Outcome((), self.validation.row[op.output.name], self.validation.shape or ())
 
     @functools.cached_property
     def arguments(self) -> tuple[list[Array | None], dict[str, Any]]:
@@ -50,14 +50,14 @@ class Reading:
 
     @functools.cached_property
     def result(self) -> Array | None:
-        if self.op is None or not self.outcome.accepted or math.prod(self.outcome.shape) > sample.MOST:
+        if self.op is None or not self.outcome.accepted or math.prod(self.outcome.shape) > sample.MAX_CELLS:
             return None
-        return compute(self.op, *self.arguments) if terms(self.op, self.judged) <= TERMS else None
+        return compute(self.op, *self.arguments) if terms(self.op, self.validation) <= TERMS else None
 
     def splits(self) -> Any:
         """How each tensor is split; by whatever name that goes."""
         assert self.op is not None
-        ways = {name: self.op.tensor(name).arrangements[way] for name, way in self.judged.arrangements.items()}
+        ways = {name: self.op.tensor(name).arrangements[way] for name, way in self.validation.arrangements.items()}
         return [exact([way.dims, way.index]) for way in ways.values()]
 
     def computes_as(self, other: Reading) -> bool:
@@ -67,7 +67,7 @@ class Reading:
             and other.op is not None
             and _meaning(self.op) == _meaning(other.op)
             and all(
-                getattr(self.judged, name) == getattr(other.judged, name)
+                getattr(self.validation, name) == getattr(other.validation, name)
                 for name in ("values", "arrangements", "layouts", "row")
             )
         )
@@ -80,7 +80,7 @@ def _meaning(op: Op) -> str:
 
 
 class Tensors:
-    """The tensors of a call that both sides read: shapes are judged first, and most calls need no more."""
+    """The tensors of a call that both sides read: shapes are validated first, and most calls need no more."""
 
     def __init__(self, call: CallText) -> None:
         self.call = call
@@ -121,10 +121,10 @@ def taken(op: Op, call: CallText, tensors: Mapping[str, Array]) -> tuple[list[Ar
     return [arguments.pop(name, None) for name in names], arguments
 
 
-def terms(op: Op, judged: Judgement) -> int:
+def terms(op: Op, validation: Validation) -> int:
     """How many index tuples the semantics visit."""
     return math.prod(
-        e for extent in op.semantics.ranges.values() for e in each(expr.evaluate(extent.tree, judged.values))
+        e for extent in op.semantics.ranges.values() for e in each(expr.evaluate(extent.tree, validation.values))
     )
 
 

@@ -15,7 +15,7 @@ from .algebra import Unproven
 
 Product = tuple[tuple[Hashable, int], ...]
 Form = frozenset[tuple[Product, Fraction]]
-MOST_TERMS = 200
+MAX_TERMS = 200
 
 
 class Reals:
@@ -69,7 +69,7 @@ def _sum(left: Form, right: Form) -> Form:
 
 
 def _times(left: Form, right: Form) -> Form:
-    if not left or not right or len(left) * len(right) > MOST_TERMS:
+    if not left or not right or len(left) * len(right) > MAX_TERMS:
         raise Unproven
     terms: dict[Product, Fraction] = {}
     for ours, a in left:

@@ -55,9 +55,9 @@ def as_json(refused: Refused) -> str:
 
 
 def as_markdown(refused: Refused) -> str:
-    made = comment.Comment(comment.MOST - comment.RESERVE)
+    made = comment.Comment(comment.MAX_COMMENT_BYTES - comment.RESERVE)
     for line in comment.head(refused.lead, refused.base or "unknown", refused.head or "unknown"):
-        made.add(line[: comment.MOST // 8])
+        made.add(line[: comment.MAX_COMMENT_BYTES // 8])
     lines = [f"- {code(inert(str(p.mark)))} {code(p.rule)}: {markdown(inert(p.message))}" for p in refused.problems]
     told = next((n for n, line in enumerate(lines) if not made.add(line)), len(lines))
     if told < len(lines):

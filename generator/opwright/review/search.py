@@ -46,6 +46,8 @@ class Found:
 
 def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]], tries: int) -> Found:
     """A call on which the sides differ, of a kind that is wanted, the first group of kinds before the others."""
+    if any(op is not None and op.stepped for op in (sides.base, sides.head)):
+        return Found(None, 0)  # calls are not made up for steps yet
     rng = np.random.default_rng(sample.SEED)
     places = [place for op, other in _origins(sides) if (place := _Place(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
@@ -129,7 +131,7 @@ class _Place:
         knobs = list(knobs_of(op, other, constants, self.seeds[0].sizes if self.seeds else {}))
         self.knobs = [knob for _, knob in knobs]
         self.focused = [knob for about, knob in knobs if about & names] or self.knobs
-        self.together = list(levels(op, names, constants))
+        self.interdependent = list(levels(op, names, constants))
 
     def keep(self, setting: Setting, broken: int) -> None:
         """A call that both sides refuse, not for the same reasons, nearly tells; the fewer reasons the better."""
@@ -146,8 +148,8 @@ class _Place:
         known = self.near if near else self.seeds
         found = known[int(rng.integers(len(known)))]
         count = int(rng.integers(1, 4))
-        if self.together and not near and rng.random() < LEVELS:
-            found = self.together[0](rng, self.seeds[0] if rng.random() < 0.5 else found)
+        if self.interdependent and not near and rng.random() < LEVELS:
+            found = self.interdependent[0](rng, self.seeds[0] if rng.random() < 0.5 else found)
             count -= 1
         for _ in range(count):
             knobs = self.focused if not near and rng.random() < FOCUS else self.knobs
@@ -161,8 +163,8 @@ class _Place:
             if call is None:  # sizes that do not divide, say
                 return repaired(self.op, setting, sample.facts(self.op, setting))
             self.known = Reading(self.op, call)
-            judged = self.known.judged
-            return setting if judged.accepted else repaired(self.op, setting, judged.values)
+            validation = self.known.validation
+            return setting if validation.accepted else repaired(self.op, setting, validation.values)
         except Exception:  # an operation between two sides need not make sense
             return setting
 

@@ -98,7 +98,7 @@ def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
         old, new = sides.read(call) if call else (None, None)
         if call is None or old is None or new is None or not old.outcome.accepted or old.outcome != new.outcome:
             continue
-        key = _served(row, words, old.judged.group_class)
+        key = _served(row, words, old.validation.group_class)
         if missing.get(key):
             missing[key] -= 1
             yield call

@@ -15,7 +15,7 @@ from ..language.source import Mark, SpecInvalid, suggestion
 from ..load import decode
 from .rules import RULES, SEVERITIES, SEVERITY
 
-MOST_DAYS = 180
+MAX_DAYS = 180
 HASH = 2  # the number of the definition of contract_hash; 1 was that of what reaches kernels
 _HEX = Word(r"[0-9a-f]{16,64}", "a hash of hexadecimal digits")
 _DATE = Word(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "a date, as 2030-01-31")
@@ -34,7 +34,7 @@ class Waiver(Node):
     rule: str = key(OneOf(tuple(RULES)), "the rule of the finding", required=True, default="")
     fingerprint: str = key(_HEX, "the finding's fingerprint", required=True, default="")
     reason: str = key(Text(), "why it may pass", required=True, default="")
-    expires: str = key(_DATE, f"the last day, {MOST_DAYS} days ahead at most", required=True, default="")
+    expires: str = key(_DATE, f"the last day, {MAX_DAYS} days ahead at most", required=True, default="")
     at: Mark = _mark()
 
 
@@ -81,8 +81,8 @@ def read_waivers(text: str | None, name: str, today: datetime.date) -> Waivers:
         except ValueError:
             problems.note(waiver.at.key("expires"), "waiver-date", f"{waiver.expires!r} is no day")
             continue
-        if ahead.days > MOST_DAYS:
-            problems.note(waiver.at.key("expires"), "waiver-date", f"a waiver ends within {MOST_DAYS} days from today")
+        if ahead.days > MAX_DAYS:
+            problems.note(waiver.at.key("expires"), "waiver-date", f"a waiver ends within {MAX_DAYS} days from today")
     if problems:
         raise SpecInvalid(problems)
     return found

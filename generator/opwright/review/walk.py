@@ -18,7 +18,7 @@ from ..language.source import Mark
 from ..language.types import symbol_of
 from . import carry
 from .equality import Equality
-from .fields import FIELDS, INNER, LEAVES, MANY, REPLACED, VALUES, Judge, Many, kind_of, plain, rule_of, stem_of
+from .fields import FIELDS, INNER, LEAVES, MANY, REPLACED, VALUES, Classify, Many, kind_of, plain, rule_of, stem_of
 from .tree import MISSING, Entry, Path, exact, get, items, mark, path_text, put, rename, said
 
 Pages = Mapping[str, Page]
@@ -155,15 +155,15 @@ class Walk:
             elif spot in INNER:
                 self.node(here, area)
             else:
-                stem, judge = FIELDS[spot]
-                self.leaf(stem, judge, here, area)
+                stem, classify = FIELDS[spot]
+                self.leaf(stem, classify, here, area)
 
-    def leaf(self, stem: str, judge: Judge, path: Path, area: str) -> None:
+    def leaf(self, stem: str, classify: Classify, path: Path, area: str) -> None:
         """One value."""
         was, now = get(self.now, path), get(self.new, path)
         old, new = get(self.now, path[:-1]), get(self.new, path[:-1])
         stem = stem_of(stem, area)
-        word = "" if _same(was, now) else judge(self.sides, was, now, old, new)
+        word = "" if _same(was, now) else classify(self.sides, was, now, old, new)
         rule = rule_of(stem, word) if word else "format-text-changed"
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
@@ -300,8 +300,8 @@ class Walk:
         gone, come = [key for key in was if key not in now], [key for key in now if key not in was]
         for old, new in zip(gone, come):
             self.renamed[new] = old
-            stem, judge = REPLACED[path]
-            word = "" if _same(was[old], now[new]) else judge(self.sides, was[old], now[new], None, None)
+            stem, classify = REPLACED[path]
+            word = "" if _same(was[old], now[new]) else classify(self.sides, was[old], now[new], None, None)
             make = functools.partial(carry.replaced, path=path, old=old, item=now[new])
             rule = rule_of(stem, word) if word else "format-text-changed"
             self.note(rule, (*path, Entry(new)), was[old], now[new], make)

@@ -33,7 +33,7 @@ from .tree import exact
 
 TRIES = 600  # calls for one finding
 TOTAL = 4000  # calls for all of them: about four seconds where nothing is ever found
-LEAST = 60
+MIN_TRIES = 60
 LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
 TOGETHER = "together with the other changes of the operation, without which this one makes no sense"
 UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
@@ -48,11 +48,11 @@ def needed(rule: Rule) -> bool:
 def witnessed(project: Project, review: Review, run: bool = True) -> Review:
     """The review with a witness for each finding that needs one; unless it is to `run`, nothing is built."""
     waiting = [finding for finding in review.findings if needed(finding.rule) and finding.edits]
-    tries = max(LEAST, min(TRIES, TOTAL // max(len(waiting), 1)))
+    tries = max(MIN_TRIES, min(TRIES, TOTAL // max(len(waiting), 1)))
     searched = {id(finding): _searched(review, finding, tries) for finding in waiting}
     for finding in review.findings:
         if claimed(finding.rule) and finding.edits:
-            doubt = _searched(review, finding, LEAST, (BREAKS,))
+            doubt = _searched(review, finding, MIN_TRIES, (BREAKS,))
             if isinstance(doubt, Case) and doubt.breaks:
                 searched[id(finding)] = doubt
     cases = [case for case in searched.values() if isinstance(case, Case)]
@@ -105,7 +105,7 @@ def _searched(
     for sides, edits in _sides(review.libraries, finding):
         told = True
         share = min(len(finding.ops), 2) * (UNLIKELY if finding.rule.contract == "none" else 1)
-        found: Found = search(sides, edits, wanted or _wanted(finding.rule), max(LEAST, tries // share))
+        found: Found = search(sides, edits, wanted or _wanted(finding.rule), max(MIN_TRIES, tries // share))
         tried += found.tried
         if found.call is not None:
             notes = () if sides.alone else (TOGETHER,)

@@ -56,9 +56,9 @@ def summary(review: Review) -> str:
     counts = Counter(finding.severity for finding in review.findings if not finding.waived)
     said = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1 and s != 'info')}" for s in SEVERITIES if counts[s])
     waived = sum(bool(finding.waived) for finding in review.findings)
-    held = "NOT as predicted" if review.impact.unpredicted else "as predicted"
+    prediction = "NOT as predicted" if review.impact.unpredicted else "as predicted"
     moved = review.impact.observed
-    effect = f"{len(moved.files)} files and {len(moved.kernels)} kernels change, {held}"
+    effect = f"{len(moved.files)} files and {len(moved.kernels)} kernels change, {prediction}"
     if moved.added or moved.removed:
         effect += f"; {len(moved.added)} kernels added, {len(moved.removed)} removed"
     return f"{said or 'no findings'}{f', {waived} waived' if waived else ''}; {effect}"

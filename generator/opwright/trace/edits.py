@@ -19,7 +19,7 @@ from ..language import expr
 from ..language.model import Library, Op
 from ..language.renaming import rename, rename_axis
 from ..language.schema import Assignment, Located
-from ..memo import kept
+from ..memo import memoised
 from .recording import NAMES, Field
 from .recording import _labelled as labelled
 
@@ -30,7 +30,7 @@ _CONDITION = re.compile(r"[<>]|[=!]=|\b(and|or|not)\b")
 
 
 class Trial:
-    """A line of a file, which is held against what the file becomes when a field is edited."""
+    """A line of a file, compared with what it becomes when a field is edited."""
 
     def __init__(
         self, library: Library, outputs: Outputs, environment: Environment, path: str, lines: Sequence[str], line: int
@@ -40,19 +40,19 @@ class Trial:
         self.text = lines[self.at]
         self.says = re.search(r"\w", self.text) is not None
 
-    def moves(self, field: Field, held: bool) -> bool | None:
+    def moves(self, field: Field, printed: bool) -> bool | None:
         """Whether an edit of a field changes the line; None where no edit could be rendered.
 
-        An edit that leaves no such file changes a line that `held` the field's text.
+        If the edit removes the file, the line counts as changed where it `printed` the text of the field.
         """
-        changed = [self._changed(edited, held) for edited in edits(self.library, field)]
+        changed = [self._changed(edited, printed) for edited in edits(self.library, field)]
         return True if True in changed else False if False in changed else None
 
-    def _changed(self, edited: Library, held: bool) -> bool | None:
+    def _changed(self, edited: Library, printed: bool) -> bool | None:
         try:
             output = self.outputs(edited).get(self.path)
             if output is None:
-                return held
+                return printed
             made = tidy(self.path, output.text(self.environment)).splitlines()
         except Exception:  # an edited spec need not make sense, and then it shows nothing
             return None
@@ -94,7 +94,7 @@ def _unused(op: Op, name: str) -> str:
     return next((made for letter in same if (made := name[:-1] + letter) not in known), name + "q")
 
 
-@kept
+@memoised
 def _words(op: Op) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", repr(op)))
 

@@ -1,0 +1,59 @@
+"""The review of operations of steps: every edit has a rule, is predicted, and no edit that callers notice is harmless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import reviewing
+
+SPECS = Path(__file__).parents[1] / "data" / "steps"
+FOLDER = "spec/onednn_graph"
+# The file, what stands there, what it becomes, and the rules of the findings beside that of the revision.
+BREAKING: tuple[tuple[str, str, str, set[str]], ...] = (
+    ("soft_max", "max= src", "min= src", {"semantics-sum-changed"}),
+    ("soft_max", "/ total[b, a]", "/ (total[b, a] + 1)", {"semantics-sum-changed"}),
+    ("soft_max", 'default: "-1"', 'default: "1"', {"attribute-default-changed"}),
+    ("soft_max", "  - {src: f64, dst: f64, accumulate: f64}\n", "", {"dtypes-row-removed"}),
+    ("add", "values: [none, numpy]", "values: [numpy]", {"attribute-value-removed"}),
+    ("add", ", broadcast: [X], broadcast_if: {auto_broadcast: numpy}, summary: The", ", summary: The", {"input-axes-changed"}),
+    ("gelu", "gelu_erf: dst[x] = 0.5", "gelu_erf: dst[x] = 0.25", {"semantics-sum-changed"}),
+    ("reduce_sum", "dst[k, 0] +=", "dst[k, 0] max=", {"semantics-sum-changed"}),
+    ("layer_norm", "absent: 1", "absent: 2", {"semantics-finish-changed"}),
+    ("layer_norm", "dims: {B: B}, when: keep_stats}\n  - {name: v", "dims: {B: B}}\n  - {name: v", {"output-axes-changed"}),
+    ("causal", "where: [t <= q + T - Q]", "where: [t <= q]", {"semantics-sum-changed"}),
+    ("max_pool", "O: floor((I", "O: ceil((I", {"shape-formula-changed"}),
+)  # fmt: skip
+HARMLESS = (
+    ("soft_max", "summary: Their shares.", "summary: The shares.", "docs-summary-changed"),
+    ("soft_max", "summary: the axes behind", "summary: what stands behind", "docs-summary-changed"),
+)
+
+
+def found(name: str, old: str, new: str) -> tuple[set[str], set[str]]:
+    """The rules of the findings of an edit, and what they mean to callers; nothing moved that was not predicted."""
+    before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
+    review = reviewing.reviewed(before, reviewing.edited(before, f"{name}.yaml", (old, new)))
+    assert review.impact.unpredicted == []
+    kept = [finding for finding in review.findings if not finding.rule.id.startswith("op-revision")]
+    return {finding.rule.id for finding in kept}, {finding.rule.contract for finding in kept}
+
+
+@pytest.mark.parametrize(("name", "old", "new", "rules"), BREAKING, ids=lambda part: part if isinstance(part, str) else "")
+def test_an_edit_that_callers_notice_is_breaking(name: str, old: str, new: str, rules: set[str]) -> None:
+    ids, contracts = found(name, old, new)
+    assert ids == rules
+    assert "breaking" in contracts
+
+
+@pytest.mark.parametrize(("name", "old", "new", "rule"), HARMLESS)
+def test_prose_is_prose(name: str, old: str, new: str, rule: str) -> None:
+    assert found(name, old, new) == ({rule}, {"none"})
+
+
+def test_another_letter_in_all_steps_is_no_change_to_callers() -> None:
+    text = (SPECS / "gelu.yaml").read_text(encoding="utf-8")
+    after = text.replace("x: X}\n  steps", "z: X}\n  steps").replace("dst[x]", "dst[z]").replace("src[x]", "src[z]")
+    review = reviewing.reviewed({f"{FOLDER}/gelu.yaml": text}, {f"{FOLDER}/gelu.yaml": after})
+    contracts = {finding.rule.contract for finding in review.findings if not finding.rule.id.startswith("op-revision")}
+    assert contracts == {"none"}
