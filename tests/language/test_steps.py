@@ -42,7 +42,9 @@ def problems(text: str) -> list[Problem]:
 
 
 @pytest.mark.parametrize(("name", "old", "new", "rule", "words"), REFUSED)
-def test_a_spec_that_steps_cannot_say_is_refused_at_its_place(name: str, old: str, new: str, rule: str, words: str) -> None:
+def test_a_spec_that_steps_cannot_say_is_refused_at_its_place(
+    name: str, old: str, new: str, rule: str, words: str
+) -> None:
     text = (SPECS / f"{name}.yaml").read_text(encoding="utf-8")
     assert old in text
     assert problems(text) == []
@@ -52,5 +54,9 @@ def test_a_spec_that_steps_cannot_say_is_refused_at_its_place(name: str, old: st
 
 
 def test_a_size_that_only_optional_inputs_broadcast_to_is_refused() -> None:
-    text = (SPECS / "add.yaml").read_text(encoding="utf-8").replace("dims: {X: X}, broad", "optional: true, dims: {X: X}, broad")
+    text = (
+        (SPECS / "add.yaml")
+        .read_text(encoding="utf-8")
+        .replace("dims: {X: X}, broad", "optional: true, dims: {X: X}, broad")
+    )
     assert [problem.rule for problem in problems(text)] == ["extent-optional"]

@@ -36,7 +36,15 @@ FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape
 WITHOUT_MUTANT = {
     "Semantics.where": "absent from the six operations; fixtures.txt has edits of guards",
     **dict.fromkeys(
-        ("Semantics.steps", "Step.do", "Step.where", "Step.by", "Step.cases", "Tensor.broadcast", "Tensor.broadcast_if"),
+        (
+            "Semantics.steps",
+            "Step.do",
+            "Step.where",
+            "Step.by",
+            "Step.cases",
+            "Tensor.broadcast",
+            "Tensor.broadcast_if",
+        ),
         "the six operations have no steps; test_steps.py has edits of them",
     ),
     "Op.layouts": "the six operations take them from _common.yaml; Common.layouts has the mutants",

@@ -38,7 +38,7 @@ class Prose(str):
 
 
 class Code:
-    """A node of a view that is code throughout: two that compare as equal print the same, and no Prose stands within."""
+    """A node of a view that is code throughout: where two compare as equal they print the same. It holds no Prose."""
 
 
 @dataclass(frozen=True, order=True)

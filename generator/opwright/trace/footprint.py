@@ -17,8 +17,7 @@ from typing import Any
 import jinja2
 
 from ..emit.render import Output, environment, tidy
-from ..language.source import Code
-from ..language.source import Prose
+from ..language.source import Code, Prose
 from .recording import plain
 
 Attributes = Mapping[type, frozenset[str]]
