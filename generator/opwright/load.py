@@ -265,7 +265,7 @@ def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems)
 
 
 def _dim(dim: Dim) -> Dim:
-    """A size whose least extent is unsaid is a count, which may be 0, or an extent, which is at least 1."""
+    """`min` of a size defaults to 1 if it is an extent per axis, and to 0 if it is a count."""
     per_axis = bool(dim.per_axis)
     return dataclasses.replace(dim, per_axis=per_axis, min=int(per_axis) if dim.min is None else dim.min)
 

@@ -272,7 +272,7 @@ def _converted(given: Array, logical: LogicalTensor, name: str) -> Array:
 
 
 def _laid_out(content: Array, stride: tuple[int, ...] | None) -> Array:
-    """The content in memory by those strides, what lies between the cells being NaN."""
+    """The content in memory by those strides; gaps between cells hold NaN."""
     if stride is None:
         return np.ascontiguousarray(content)
     view = _view(content.shape, stride, content.dtype)

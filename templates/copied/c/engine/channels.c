@@ -6,7 +6,7 @@
 // `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
 // Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are left out of the runs, so
 // padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
-// weights) the pixel is done again from its own taps alone.
+// weights) the pixel is recomputed with in-bounds taps.
 //
 // Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
 // all together, as the lines that memory has. So are rows that follow each other in a plane and fill no vectors: 49
