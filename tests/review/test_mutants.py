@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from opwright.derive.contract import contract_hash
-from opwright.language.model import Common, Op, Sources
+from opwright.language.library import Common, Sources
+from opwright.language.model import Op
 from opwright.language.schema import keys_of
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
@@ -36,7 +37,15 @@ FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape
 WITHOUT_MUTANT = {
     "Semantics.where": "absent from the six operations; fixtures.txt has edits of guards",
     **dict.fromkeys(
-        ("Semantics.steps", "Step.do", "Step.where", "Step.by", "Step.cases", "Tensor.broadcast", "Tensor.broadcast_if"),
+        (
+            "Semantics.steps",
+            "Step.do",
+            "Step.where",
+            "Step.by",
+            "Step.cases",
+            "Tensor.broadcast",
+            "Tensor.broadcast_if",
+        ),
         "the six operations have no steps; test_steps.py has edits of them",
     ),
     "Op.layouts": "the six operations take them from _common.yaml; Common.layouts has the mutants",

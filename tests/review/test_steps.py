@@ -39,7 +39,9 @@ def found(name: str, old: str, new: str) -> tuple[set[str], set[str]]:
     return {finding.rule.id for finding in kept}, {finding.rule.contract for finding in kept}
 
 
-@pytest.mark.parametrize(("name", "old", "new", "rules"), BREAKING, ids=lambda part: part if isinstance(part, str) else "")
+@pytest.mark.parametrize(
+    ("name", "old", "new", "rules"), BREAKING, ids=lambda part: part if isinstance(part, str) else ""
+)
 def test_an_edit_that_callers_notice_is_breaking(name: str, old: str, new: str, rules: set[str]) -> None:
     ids, contracts = found(name, old, new)
     assert ids == rules
