@@ -116,13 +116,12 @@ def stub_names() -> set[str]:
 def stub_parameters(node: ast.FunctionDef) -> list[tuple[str, Any, Any]]:
     """Name, kind and default of each parameter; no default is `inspect.Parameter.empty`."""
     kinds = inspect.Parameter
-    positional = node.args.args
+    positional = [(a, kinds.POSITIONAL_ONLY) for a in node.args.posonlyargs]
+    positional += [(a, kinds.POSITIONAL_OR_KEYWORD) for a in node.args.args]
     defaults = [kinds.empty] * (len(positional) - len(node.args.defaults)) + [
         ast.literal_eval(d) for d in node.args.defaults
     ]
-    found: list[tuple[str, Any, Any]] = [
-        (a.arg, kinds.POSITIONAL_OR_KEYWORD, d) for a, d in zip(positional, defaults, strict=True)
-    ]
+    found: list[tuple[str, Any, Any]] = [(a.arg, kind, d) for (a, kind), d in zip(positional, defaults, strict=True)]
     if node.args.vararg:
         found.append((node.args.vararg.arg, kinds.VAR_POSITIONAL, kinds.empty))
     for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
@@ -143,7 +142,7 @@ def test_the_stub_of_a_function_agrees_with_the_function(name: str):
     assert stub_parameters(stub_functions()[name]) == runtime
     annotations = {p.name: p.annotation for p in signature.parameters.values()}
     node = stub_functions()[name]
-    stated = [*node.args.args, *node.args.kwonlyargs]
+    stated = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     assert {a.arg: ast.unparse(a.annotation) for a in stated if a.annotation} == {
         a.arg: annotations[a.arg] for a in stated
     }

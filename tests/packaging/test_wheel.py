@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -70,7 +69,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], check=True, capture_output=True, text=True
     ).stdout.strip())  # fmt: skip
     # A path file adds a folder and does not read the path files in it: an editable install there stays unseen.
-    lent = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    lent = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     (purelib / "lent.pth").write_text("".join(f"{path}\n" for path in lent), encoding="utf-8")
     return python
 

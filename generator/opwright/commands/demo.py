@@ -54,7 +54,7 @@ def demo(here: Project, folder: Path, out: Console) -> bool:
     kernels = package.kernels(here)
     started = time.perf_counter()
     paths = package.build(kernels, [FUNCTION], out)
-    say(out, f"build: {len(paths)} library of {FUNCTION} kernels in {time.perf_counter() - started:.1f} s")
+    say(out, f"build: {len(paths)} libraries of {FUNCTION} kernels in {time.perf_counter() - started:.1f} s")
     library = load(here.spec, here.root)
     right = upsample(kernels, library, before, folder, out)
     graph = here.root / GRAPH

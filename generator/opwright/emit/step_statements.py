@@ -222,6 +222,9 @@ class StepWriter(Writer):
                 self.add("learned", name=step.tensor.name, **fields)
 
     def join(self, step: Join) -> None:
+        if all(tensor.optional or tensor.when is not None for tensor, _, _ in step.axes):
+            message = f"only optional inputs tell the size {step.symbol}; a call may lack them all"
+            raise SpecInvalid([Problem(step.axes[0][0].at, "extent-optional", message)])
         parts = []
         for tensor, axis, stretches in step.axes:
             condition = str(stretches)

@@ -1,0 +1,62 @@
+"""What is refused of operations of steps: with its place, and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from opwright.emit import lowerable
+from opwright.language.source import Problem, SpecInvalid
+from opwright.load import load_texts
+
+SPECS = Path(__file__).parents[1] / "data" / "steps"
+# The file, what stands there, what it becomes, the rule, and words of the sentence.
+REFUSED = (
+    ("soft_max", "peak[b, a] max= src", "peak[b, c] max= src", "semantics-run", "no run, so no letter of a run"),
+    ("soft_max", "exp(src", "expp(src", "expression", "did you mean 'exp'"),
+    ("soft_max", "total[b, a] += exp", "total[b] += exp", "semantics-indices", "'total' takes 1 indices (b)"),
+    ("soft_max", "{b: B, c: C, a: A}", "{b: B, c: C, a: C}", "semantics-run", "a letter of that run alone"),
+    ("soft_max", "/ total[b, a]", "/ later[b, a]", "step-read", "'later' is nothing that this step can read"),
+    ("soft_max", "dst[b, c, a] = exp", "dst[b, c, a] = a + exp", "semantics-value", "a cell takes one value"),
+    ("soft_max", "dst[b, c, a] = exp", "dst[b, 0, a] = exp", "step-letters", "add (+=) or choose (max=, min=)"),
+    ("soft_max", "    - peak", "    - double[b] += src[b, c, a]\n    - peak", "name-reserved", "'double'"),
+    ("quantize", "required: true, per: C}", "required: true, per: B}", "attribute-per", "there is no size 'B'"),
+    ("reduce_sum", "dst[k, 0] +=", "dst[k, r] +=", "semantics-run", "its index is 0"),
+    ("add", "src_0[x] + src_1[x]", "src_0[x] / src_1[x]", "dtype-accumulate", "accumulates in s64"),
+    ("layer_norm", "locates: cells", "locates: nothing", "locates", "there is no size 'nothing'"),
+    ("mat_mul", "K: K}, broadcast: [B]", "K: K}, broadcast: [Q]", "tensor-broadcast", "no axis of 'src' 'Q'"),
+    ("nearest", "floor(o * I / T)", "o * I / T", "semantics-index", "say floor(a / b)"),
+    ("nearest", "floor(o * I / T)", "floor(T / o)", "semantics-index", "a divisor in an index is made of symbols"),
+    ("gelu", "gelu_tanh: dst", "gelu_tan: dst", "step-cases", "exactly the words of 'mathematical'"),
+    ("soft_max", ", locates: classes", "", "run-ambiguous", "how many axes"),
+    ("type_cast", "dtype_of: dst, values", "values", "attribute-default", "required or have a default"),
+    ("select", "  - {name: cond, dims: {X: X}, broad", "  - {name: cond, optional: true, dims: {X: X}, broad", "input-order", "optional"),
+)  # fmt: skip
+
+
+def problems(text: str) -> list[Problem]:
+    try:
+        return [problem for op in load_texts({"op.yaml": text}).ops for problem in lowerable.problems(op)]
+    except SpecInvalid as invalid:
+        return list(invalid.problems)
+
+
+@pytest.mark.parametrize(("name", "old", "new", "rule", "words"), REFUSED)
+def test_a_spec_that_steps_cannot_say_is_refused_at_its_place(
+    name: str, old: str, new: str, rule: str, words: str
+) -> None:
+    text = (SPECS / f"{name}.yaml").read_text(encoding="utf-8")
+    assert old in text
+    assert problems(text) == []
+    found = problems(text.replace(old, new, 1))
+    assert [problem for problem in found if problem.rule == rule and words in problem.message], found
+    assert all(problem.mark.line > 1 for problem in found)
+
+
+def test_a_size_that_only_optional_inputs_broadcast_to_is_refused() -> None:
+    text = (
+        (SPECS / "add.yaml")
+        .read_text(encoding="utf-8")
+        .replace("dims: {X: X}, broad", "optional: true, dims: {X: X}, broad")
+    )
+    assert [problem.rule for problem in problems(text)] == ["extent-optional"]
