@@ -19,7 +19,8 @@ from yaml.reader import ReaderError
 
 from .check.stages import check_library, check_op
 from .language import schema
-from .language.model import Attribute, Common, Dim, Let, Library, Op, Sources
+from .language.library import Common, Library, Sources
+from .language.model import Attribute, Dim, Let, Op
 from .language.schema import Node, Problems
 from .language.source import Mark, Problem, SpecInvalid, suggestion
 from .project import RECORDS

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..language import expr
-from ..language.expr import Kind, Name, Read
+from ..language.expr import Name, Read
+from ..language.kinds import Kind
 from ..language.model import NormalForm, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion

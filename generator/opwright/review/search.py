@@ -21,8 +21,8 @@ from ..emit.python_module import parameter_name
 from ..language.expr import Inexact
 from ..language.model import Op
 from ..oracle import sample
+from ..oracle.extents import each
 from ..oracle.sample import Setting
-from ..oracle.validate import each
 from .knobs import knobs_of, levels, named, repaired
 from .readings import Difference, Reading, Sides
 from .shrink import smallest
