@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opwright.generate import lower
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.language.schema import Located
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ..language.source import Code
+
 # How tightly the kinds of expression bind; the numbers grow with it.
 ASSIGNED, CONDITIONAL, OR, AND, EQUAL, LESS, SUM, PRODUCT, UNARY, POSTFIX, PRIMARY = range(11)
 # Each operator's own level, and what its left and its right operand must have. Those that associate take their like on
@@ -35,7 +37,7 @@ _OPERATORS = {
 
 
 @dataclass(frozen=True)
-class Literal:
+class Literal(Code):
     """A number as C writes it, not negative."""
 
     text: str
@@ -43,13 +45,13 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Name:
+class Name(Code):
     name: str
     level: ClassVar[int] = PRIMARY
 
 
 @dataclass(frozen=True)
-class Member:
+class Member(Code):
     """`of->name`."""
 
     of: Expr
@@ -58,7 +60,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Index:
+class Index(Code):
     """`array[at]`."""
 
     array: Expr
@@ -67,21 +69,21 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(Code):
     function: str
     arguments: tuple[Expr, ...]
     level: ClassVar[int] = POSTFIX
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Code):
     c_type: str
     operand: Expr
     level: ClassVar[int] = UNARY
 
 
 @dataclass(frozen=True)
-class Unary:
+class Unary(Code):
     """`-a` or `!a`; an operand that is one too gets brackets, for `--a` is something else."""
 
     operator: str
@@ -94,7 +96,7 @@ class Unary:
 
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(Code):
     operator: str
     left: Expr
     right: Expr
@@ -113,7 +115,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Conditional:
+class Conditional(Code):
     """`condition ? yes : no`; a chain of them reads from the left."""
 
     condition: Expr
@@ -124,7 +126,7 @@ class Conditional:
 
 
 @dataclass(frozen=True)
-class PerAxis:
+class PerAxis(Code):
     """`{a, b, c}`: a value per spatial axis."""
 
     values: tuple[Expr, ...]
@@ -135,7 +137,7 @@ Expr = Literal | Name | Member | Index | Call | Cast | Unary | Binary | Conditio
 
 
 @dataclass(frozen=True)
-class Declare:
+class Declare(Code):
     """`const c_type name = value;`, without `const` where the value will change."""
 
     name: str
@@ -146,7 +148,7 @@ class Declare:
 
 
 @dataclass(frozen=True)
-class DeclareArray:
+class DeclareArray(Code):
     """`c_type name[length];`, all of it 0 where it is `zeroed`."""
 
     name: str
@@ -156,7 +158,7 @@ class DeclareArray:
 
 
 @dataclass(frozen=True)
-class Assign:
+class Assign(Code):
     """`target operator value;`"""
 
     target: Expr
@@ -166,14 +168,14 @@ class Assign:
 
 
 @dataclass(frozen=True)
-class If:
+class If(Code):
     condition: Expr
     body: tuple[Stmt, ...]
     source: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
-class Carried:
+class Carried(Code):
     """What a loop carries along beside its letter: where it begins, and its step."""
 
     letter: str
@@ -182,7 +184,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class For:
+class For(Code):
     """A loop of a letter over [begin, end): by one, or by a step, which may carry a second letter along."""
 
     letter: str

@@ -37,6 +37,10 @@ class Prose(str):
     """A text of a view that stands in comments and docstrings only: where it changes, no token of code does."""
 
 
+class Code:
+    """A node of a view that is code throughout: where two compare as equal they print the same. It holds no Prose."""
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
     """One complaint about a spec: where, which rule, and a sentence that says what to do."""

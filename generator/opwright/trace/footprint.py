@@ -2,7 +2,8 @@
 
 In: an output of a library of stand-ins (recording.py), or of another library. Out: a Footprint, and for any view the
 `Taken`: the values that such a template would print of it, without a template. Text of the class Prose reaches no
-token of code and is left out there; on a page every text counts. No kind of view is known here by name.
+token of code and is left out there; on a page every text counts. Nodes of the class Code are compared as they are. No
+other kind of view is known here by name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import jinja2
 
 from ..emit.render import Output, environment, tidy
-from ..language.source import Prose
+from ..language.source import Code, Prose
 from .recording import plain
 
 Attributes = Mapping[type, frozenset[str]]
@@ -107,7 +108,7 @@ class _Taker:
 
     def of(self, value: Any) -> object:
         cls = type(value)
-        if cls is str or cls is int or value is None:
+        if cls is str or cls is int or value is None or isinstance(value, Code):
             return value
         if cls is Prose:
             return value if self.page else ""
@@ -141,9 +142,9 @@ class _Taker:
 
     def made(self, value: Any) -> tuple[str, ...]:
         """The kernels that a node makes."""
-        name, several = getattr(value, "name", None), getattr(value, "kernels", ())
-        one = (name,) if isinstance(name, str) and name in self.kernels else ()
-        return one or tuple(name for name in several if isinstance(name, str) and name in self.kernels)
+        name, several = getattr(value, "name", None), getattr(value, "kernels", None)
+        named = (name, *several) if isinstance(several, tuple) else (name,)
+        return tuple(name for name in named if isinstance(name, str) and name in self.kernels)
 
     def of_class(self, cls: type) -> Iterator[str]:
         """The attributes of a class that count: all of its fields where a template took none, or called a method."""
