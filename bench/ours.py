@@ -10,7 +10,7 @@ import numpy as np
 import opwright_kernels
 from opwright import __version__
 from opwright.language.hashing import text_hash
-from opwright.language.model import snake_case
+from opwright.language.surface import snake_case
 
 from .candidate import Ready, Refused
 from .rows import INPUTS

@@ -1,6 +1,6 @@
 """PyTorch: `aten.convolution`, which its functions call, and `aten.convolution_backward`.
 
-It has one arrangement of weights, (O, I/G, X) or (I, O/G, X), and keeps them so here, also where the others get XIO.
+It has one arrangement of weights, (O, I/G, X) or (I, O/G, X), and keeps it here even if the others get XIO.
 Data with the channels last is what it calls `channels_last`; weights it may then hold either way, which is tried.
 """
 

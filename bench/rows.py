@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from opwright.language.model import snake_case
+from opwright.language.surface import snake_case
 
 from .shapes import SHAPES, TABLE, Shape
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from . import parallel
 from .emit import lowerable, render
-from .language.model import Library
+from .language.library import Library
 from .language.source import Problem, SpecInvalid
 from .load import load
 from .oracle import prove

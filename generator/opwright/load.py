@@ -19,7 +19,8 @@ from yaml.reader import ReaderError
 
 from .check.stages import check_library, check_op
 from .language import schema
-from .language.model import Attribute, Common, Dim, Let, Library, Op, Sources
+from .language.library import Common, Library, Sources
+from .language.model import Attribute, Dim, Let, Op
 from .language.schema import Node, Problems
 from .language.source import Mark, Problem, SpecInvalid, suggestion
 from .project import RECORDS
@@ -265,7 +266,7 @@ def _resolve_one(item: N, shared: dict[str, Any], what: str, problems: Problems)
 
 
 def _dim(dim: Dim) -> Dim:
-    """A size whose least extent is unsaid is a count, which may be 0, or an extent, which is at least 1."""
+    """`min` of a size defaults to 1 if it is an extent per axis, and to 0 if it is a count."""
     per_axis = bool(dim.per_axis)
     return dataclasses.replace(dim, per_axis=per_axis, min=int(per_axis) if dim.min is None else dim.min)
 

@@ -84,7 +84,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _meant(value: Any) -> int | None:
-    """What a float with an integral value was meant to be; None for anything that is no integer."""
+    """What a float with an integral value was meant to be; None for anything that is not an integer."""
     if issubclass(type(value), float):
         number = float.__float__(value)
         return int(number) if number.is_integer() else None

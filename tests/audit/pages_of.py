@@ -9,7 +9,7 @@ from opwright.audit import forms
 from opwright.audit.compare import Finding, audit
 from opwright.audit.page import Page
 from opwright.commands.audit import operation
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.load import load
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,7 +20,7 @@ from opwright import cli, generate
 from opwright.commands import generate as command
 from opwright.emit import render, wrap
 from opwright.generate import generated
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.load import load_texts
 from opwright.project import Project, find
 from opwright.write import MANIFEST, compare, write

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from opwright.generate import lower
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.oracle import prove

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.oracle import interpret
 from support.package import package
 

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps, judge_steps
 from support.package import package
 

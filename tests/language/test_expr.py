@@ -12,20 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opwright.emit.printing import python
 from opwright.language import expr
-from opwright.language.expr import (
-    Binary,
-    Call,
-    Expr,
-    Inexact,
-    Kind,
-    Name,
-    Number,
-    Read,
-    Unary,
-    evaluate,
-    kind_of,
-    parse,
-)
+from opwright.language.evaluate import evaluate
+from opwright.language.expr import Binary, Call, Expr, Inexact, Name, Number, Read, Unary, parse
+from opwright.language.kinds import Kind, kind_of
 from opwright.language.source import Mark, SpecInvalid
 
 INT, VECTOR, BOOL, REAL = Kind("int"), Kind("int", True), Kind("bool"), Kind("real")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-from opwright.language.model import Common, Op, Sources
+from opwright.language.library import Common, Sources
+from opwright.language.model import Op
 from opwright.language.schema import Node, json_schema
 from support.specs import OTHERS, real_texts
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 from opwright.derive.poly import NotPolynomial
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.oracle import sample

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from opwright.derive.contract import contract_hash
-from opwright.language.model import Common, Op, Sources
+from opwright.language.library import Common, Sources
+from opwright.language.model import Op
 from opwright.language.schema import keys_of
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.language.schema import Located
 from opwright.language.types import formulas
 from opwright.load import load_texts

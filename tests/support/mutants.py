@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from opwright.language.model import AXIS, FIELD, Common, Op, Sources
+from opwright.language.library import Common, Sources
+from opwright.language.model import AXIS, FIELD, Op
 from opwright.language.schema import (
     Flag,
     Formula,

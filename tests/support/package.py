@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from opwright.generate import generated
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.project import find
 from opwright.write import write
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.language.schema import Located
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts

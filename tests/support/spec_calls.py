@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from opwright.language import expr
+from opwright.language.evaluate import evaluate
 from opwright.language.expr import Inexact
 from opwright.language.model import Attribute, Op
 from opwright.language.types import symbol_kinds, symbol_of
@@ -134,7 +134,7 @@ class Caller:
         return Drawn(inputs, attributes, validation)
 
     def terms(self, values: Mapping[str, Any]) -> int:
-        extents = [expr.evaluate(extent.tree, values) for extent in self.op.semantics.ranges.values()]
+        extents = [evaluate(extent.tree, values) for extent in self.op.semantics.ranges.values()]
         return math.prod(entry for extent in extents for entry in (extent if isinstance(extent, tuple) else (extent,)))
 
     def array(self, made: sample.Arguments, name: str, row: Mapping[str, str]) -> np.ndarray | None:

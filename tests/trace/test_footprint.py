@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from opwright.emit import render
-from opwright.language.model import Library, Op
+from opwright.language.library import Library
+from opwright.language.model import Op
 from opwright.language.source import Prose
 from opwright.project import Project, find
 from opwright.review.findings import Review, review

@@ -20,7 +20,7 @@ import pytest
 from opwright import cli
 from opwright.emit import render
 from opwright.language import expr
-from opwright.language.model import Library
+from opwright.language.library import Library
 from opwright.language.schema import Located, Node, Spelled
 from opwright.load import load
 from opwright.project import Project, find

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..emit import render
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.source import Mark
 from ..project import Project
 from .finding import Finding

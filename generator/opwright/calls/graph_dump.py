@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..errors import UsageError
-from ..language.model import Attribute, Library, Op
+from ..language.library import Library
+from ..language.model import Attribute, Op
 from ..language.source import suggestion
 
 UNKNOWN = -(2**63)

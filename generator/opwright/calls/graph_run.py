@@ -23,8 +23,9 @@ from rich.console import Console
 from ..console import table
 from ..emit.python_module import parameter_name
 from ..errors import UsageError
-from ..language import expr
-from ..language.model import Library, Op, Tensor
+from ..language.evaluate import evaluate
+from ..language.library import Library
+from ..language.model import Op, Tensor
 from ..oracle.validate import NUMPY, validate
 from ..oracle.witness import Array, Verdict, check
 from . import graph_dump
@@ -272,7 +273,7 @@ def _converted(given: Array, logical: LogicalTensor, name: str) -> Array:
 
 
 def _laid_out(content: Array, stride: tuple[int, ...] | None) -> Array:
-    """The content in memory by those strides, what lies between the cells being NaN."""
+    """The content in memory by those strides; gaps between cells hold NaN."""
     if stride is None:
         return np.ascontiguousarray(content)
     view = _view(content.shape, stride, content.dtype)
@@ -298,7 +299,7 @@ def _out(call: GraphCall, shape: tuple[int, ...]) -> Array | None:
 def _terms(op: Op, arrays: list[Array], attributes: Mapping[str, Any]) -> int:
     """How many index tuples the semantics visit."""
     values = validate(op, arrays, attributes).values
-    extents = [expr.evaluate(extent.tree, values) for extent in op.semantics.ranges.values()]
+    extents = [evaluate(extent.tree, values) for extent in op.semantics.ranges.values()]
     return math.prod(math.prod(extent) if isinstance(extent, tuple) else extent for extent in extents)
 
 

@@ -19,8 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..console import say
 from ..errors import Failed, UsageError
 from ..language.dtypes import DTYPES
-from ..language.model import snake_case
 from ..language.source import suggestion
+from ..language.surface import snake_case
 from ..project import COMMAND, PACKAGE, Project
 
 TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items()}

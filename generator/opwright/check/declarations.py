@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from ..derive.variants import ISAS, row_name
 from ..language.dtypes import ACCUMULATORS, OF_KERNELS
-from ..language.model import Attribute, Constraint, Let, Op, Page, Tensor
+from ..language.library import Page
+from ..language.model import Attribute, Constraint, Let, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
 from .rules import incomplete, kind_of_relation, repeated, unknown

@@ -11,7 +11,8 @@ from ..derive import steps as stepwise
 from ..derive.call_plan import Bind, plan
 from ..derive.exactness import conjuncts
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from ..language.kinds import Kind, kind_of
 from ..language.model import GroupClass, Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
@@ -125,9 +126,9 @@ def _dims(op: Op) -> Iterator[Problem]:
         yield Problem(op.spatial_rank.at if op.spatial_rank.max else op.at, "spatial-rank", message)
 
 
-def kind_of(tree: Expr, scope: Mapping[str, Kind], at: Mark, problems: list[Problem]) -> Kind | None:
+def noted_kind(tree: Expr, scope: Mapping[str, Kind], at: Mark, problems: list[Problem]) -> Kind | None:
     try:
-        return expr.kind_of(tree, scope, at)
+        return kind_of(tree, scope, at)
     except SpecInvalid as invalid:
         problems.extend(invalid.problems)
         return None
@@ -142,15 +143,12 @@ def expressions(op: Op) -> Iterator[Problem]:
         yield from invalid.problems
         return
     for located, base, vector, what in call_expressions(op):
-        kind = kind_of(located.tree, kinds, located.at, problems)
+        kind = noted_kind(located.tree, kinds, located.at, problems)
         if kind and (kind.base != base or (kind.vector and not vector)):
             problems.append(Problem(located.at, "expression-kind", f"{what} must be {Kind(base)}, but this is {kind}"))
         for node in expr.walk(located.tree):
             real = (
-                kind
-                and isinstance(node, Binary)
-                and node.op == "/"
-                and expr.kind_of(node, kinds, located.at).base == "real"
+                kind and isinstance(node, Binary) and node.op == "/" and kind_of(node, kinds, located.at).base == "real"
             )
             if real:
                 problems.append(Problem(located.at.moved(node.column), "expression-real", "'/' divides integers here"))

@@ -13,12 +13,13 @@ from ..derive.access import substitute
 from ..derive.exactness import quotients
 from ..derive.missing_axes import neutrals
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read, Unary
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.kinds import Kind
 from ..language.model import Op, Tensor
 from ..language.schema import Located, place
 from ..language.source import Mark, Problem, suggestion
 from ..language.types import symbol_kinds
-from .expressions import is_vector, kind_of
+from .expressions import is_vector, noted_kind
 
 INIT = re.compile(r"-?(inf|[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)")
 F32_LEAST, F32_MOST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
@@ -68,11 +69,11 @@ def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterato
         return
     problems: list[Problem] = []
     for index in read.indices:
-        kind_of(Read(read.tensor, (index,)), scope, at.moved(-read.column), problems)
+        noted_kind(Read(read.tensor, (index,)), scope, at.moved(-read.column), problems)
     yield from problems
     for extents, indices in [] if problems else _axes(tensor, read):
         for axis, index in indices.items():
-            kind = kind_of(index, scope, at, problems)
+            kind = noted_kind(index, scope, at, problems)
             if kind and kind.vector != is_vector(extents[axis], scope):
                 one, other = (
                     ("one value", "a value per spatial axis")
@@ -109,7 +110,7 @@ def _value(op: Op, tree: Expr, scope: Mapping[str, Kind], at: Mark, readable: li
         if read.tensor != op.output.name:
             problems += _element(op, read, scope, at)
     if not problems:
-        kind = kind_of(tree, scope, at, problems)
+        kind = noted_kind(tree, scope, at, problems)
         if kind and (kind.vector or kind.base == "bool"):
             problems.append(Problem(at, "semantics-value", f"a cell takes one number, but this is {kind}"))
     yield from problems
@@ -145,7 +146,7 @@ def _printable(tree: Expr, at: Mark) -> Iterator[Problem]:
 
 def _guard(guard: Located, scope: Mapping[str, Kind]) -> Iterator[Problem]:
     problems: list[Problem] = []
-    kind = kind_of(guard.tree, scope, guard.at, problems)
+    kind = noted_kind(guard.tree, scope, guard.at, problems)
     yield from problems
     if kind and kind.base != "bool":
         yield Problem(guard.at, "semantics-where", f"where must be a truth value, but this is {kind}")

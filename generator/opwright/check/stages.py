@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..derive import step_keys, steps
 from ..derive.normal_form import normal_form
-from ..language.model import Op, Page
+from ..language.library import Page
+from ..language.model import Op
 from ..language.schema import Problems
 from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics

@@ -15,7 +15,8 @@ from ..audit.page import Page
 from ..audit.report import Audited
 from ..console import console
 from ..errors import UsageError
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.source import suggestion
 from ..load import load
 from ..project import find

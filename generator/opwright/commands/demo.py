@@ -19,7 +19,7 @@ from ..calls import graph_run, package
 from ..console import console, say
 from ..errors import UsageError
 from ..generate import generated
-from ..language.model import Library
+from ..language.library import Library
 from ..load import load
 from ..oracle import witness
 from ..project import Project

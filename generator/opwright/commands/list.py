@@ -11,7 +11,8 @@ from rich.console import Console
 from ..console import console, say, table
 from ..derive.variants import expand, row_name
 from ..errors import UsageError
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.source import suggestion
 from ..project import Project
 from . import options as shared

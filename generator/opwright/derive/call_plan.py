@@ -6,7 +6,7 @@ validators follow these steps; the interpreter does not, and so can be held agai
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
@@ -137,6 +137,25 @@ def _bind(
     return Bind(tensor, tuple(ways), stated), learned
 
 
+def _never_known(
+    lets: Mapping[str, Let], dims: Iterable[tuple[str, Dim]], constraints: Iterable[Constraint]
+) -> list[Problem]:
+    """What is left over when a call has told all that it tells."""
+    problems = [
+        Problem(let.at, "never-known", f"'{symbol}' depends on something that a call never tells")
+        for symbol, let in lets.items()
+    ]
+    problems += [
+        Problem(dim.at, "never-known", f"no input, attribute or formula tells '{dim.symbol}' ({role})")
+        for role, dim in dims
+    ]
+    problems += [
+        Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that a call never tells")
+        for c in constraints
+    ]
+    return problems
+
+
 @memoised
 def plan(op: Op) -> tuple[Step, ...]:
     """The steps of a call, or SpecInvalid naming what can never become known."""
@@ -193,18 +212,7 @@ def plan(op: Op) -> tuple[Step, ...]:
         settle()
     settle()
 
-    problems = [
-        Problem(let.at, "never-known", f"'{symbol}' depends on something that a call never tells")
-        for symbol, let in lets.items()
-    ]
-    problems += [
-        Problem(dim.at, "never-known", f"no input, attribute or formula tells '{dim.symbol}' ({role})")
-        for role, dim in dims.values()
-    ]
-    problems += [
-        Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that a call never tells")
-        for c in constraints
-    ]
+    problems = _never_known(lets, dims.values(), constraints)
     if problems:
         raise SpecInvalid(problems)
     return tuple(steps)

@@ -169,7 +169,7 @@ class _Contract:
         return Poly.symbol(digest(self.node(tree, letters)))
 
     def node(self, tree: Expr, letters: Mapping[str, str]) -> list[Any]:
-        """An expression that is no polynomial, of what it is applied to."""
+        """An expression that is not a polynomial, of what it is applied to."""
         if isinstance(tree, Unary):
             return [tree.op, self.said(tree.operand, letters)]
         if isinstance(tree, Binary):
@@ -183,7 +183,7 @@ class _Contract:
         return [type(tree).__name__, str(getattr(tree, "value", ""))]
 
     def name(self, name: str, letters: Mapping[str, str]) -> Poly:
-        """What a name stands for; one that is no value of the call is a word of the language, such as `count`."""
+        """What a name stands for; one that is not a value of the call is a word of the language, such as `count`."""
         if name in letters:
             return Poly.symbol(letters[name])
         if name in self.op.lets:  # first: a size that is computed stands for its formula
@@ -208,7 +208,7 @@ def _names(tree: Expr) -> list[str]:
 
 
 def _combined(op: str, left: Poly, right: Poly) -> Poly | None:
-    """What algebra makes of two sides; nothing where that is no polynomial."""
+    """What algebra makes of two sides; nothing if that is not a polynomial."""
     try:
         return ALGEBRA[op](left, right)
     except NotPolynomial:

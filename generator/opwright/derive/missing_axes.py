@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.model import Op
 from ..language.source import Problem
 from ..language.types import symbol_kinds, symbol_of
@@ -34,7 +35,7 @@ class MissingAxes:
     def value(self, tree: expr.Expr) -> expr.Value | None:
         """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
         try:
-            return expr.evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
+            return evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
         except (KeyError, expr.Inexact):
             return None
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..language import expr
-from ..language.expr import Kind, Name, Read
+from ..language.expr import Name, Read
+from ..language.kinds import Kind
 from ..language.model import NormalForm, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
@@ -106,7 +107,7 @@ def _channels(op: Op, form: NormalForm) -> Iterator[Problem]:
 
 
 def channels_per_group(op: Op, channels: expr.Expr, form: NormalForm, group: str | None) -> Poly | None:
-    """The channels of a group, in the class of calls of that name; None where that is no polynomial."""
+    """The channels of a group, in the class of calls of that name; None if it is not a polynomial."""
     known = expansion(op, group)
     try:
         each = known.poly(channels, None) / Poly.symbol(form.groups).substitute(known.sizes)

@@ -21,7 +21,7 @@ Terms = tuple[tuple[Monomial, int], ...]
 
 
 class NotPolynomial(ValueError):  # noqa: N818  # named for what it says
-    """The expression has a part (a function, a comparison, a quotient of sums) that is no polynomial."""
+    """The expression has a part (a function, a comparison, a quotient of sums) that is not a polynomial."""
 
 
 @dataclass(frozen=True)

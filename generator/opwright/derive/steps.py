@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Kind, Name, Number, Read
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from ..language.kinds import Kind, kind_of
 from ..language.model import Op, Step
 from ..language.schema import RESERVED, RESERVED_BY_CALL, Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
@@ -182,7 +183,7 @@ def _index(
         yield Problem(at, "semantics-run", f"axis {axis} of '{read.tensor}' is no run, so no letter of a run walks it")
         return
     try:
-        found = expr.kind_of(index, scope, at.moved(-read.column))
+        found = kind_of(index, scope, at.moved(-read.column))
     except SpecInvalid as invalid:
         yield from invalid.problems
         return
@@ -213,7 +214,7 @@ def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
 def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
     at = assignment.value_at
     try:
-        kind = expr.kind_of(assignment.value, scope, at, step=True)
+        kind = kind_of(assignment.value, scope, at, step=True)
     except SpecInvalid as invalid:
         yield from invalid.problems
         return
@@ -228,7 +229,7 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
 
 def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
     try:
-        kind = expr.kind_of(guard.tree, scope, guard.at)
+        kind = kind_of(guard.tree, scope, guard.at)
     except SpecInvalid as invalid:
         yield from invalid.problems
         return

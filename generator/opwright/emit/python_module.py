@@ -19,7 +19,6 @@ from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.model import Attribute, Let, Op, Tensor
-from ..language.source import Mark
 from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import memoised
 from .printing import python
@@ -373,41 +372,3 @@ def named_values(op: Op) -> dict[str, str]:
     named = {dim.symbol: role for role, dim in op.dims.items()}
     named |= {symbol_of(a): a.name or "" for a in op.attributes if a.type != "string" and not a.shape_of}
     return named | {symbol: symbol for symbol in op.lets if symbol not in named}
-
-
-def _summaries(op: Op) -> dict[str, str]:
-    """The sentences by which people know values that have no other name; prose, so it stands in no module."""
-    named = named_values(op)
-    return {symbol: let.summary for symbol, let in op.lets.items() if let.summary and named[symbol] == symbol}
-
-
-def provenance(op: Op) -> dict[str, dict[str, str]]:
-    """Where the spec says what, rule and named value to file:line; and what it says of named values."""
-
-    def place(mark: Mark) -> str:
-        return f"{mark.file}:{mark.line}"
-
-    rules: dict[str, str] = {
-        "dtypes": place(op.at.key("dtypes")),
-        "spatial-rank": place(op.at.key("spatial_rank")),
-        "overflow": place(op.at.key("shape")),
-        "memory": place(op.at.key("outputs")),
-        "inexact-division": place(op.at.key("constraints")),
-        "index-overflow": place(op.semantics.at),
-    }
-    for attribute in op.attributes:
-        for suffix in ("missing", "kind", "int64", "length", "range", "value"):
-            rules[f"{attribute.name}-{suffix}"] = place(attribute.at)
-    for tensor in (*op.inputs, *op.outputs):
-        for suffix in ("missing", "kind", "int64", "length", "range", "rank", "shape", "shape-missing", "unwanted"):
-            rules.setdefault(f"{tensor.name}-{suffix}", place(tensor.at))
-            rules.setdefault(f"{parameter_name(tensor)}-{suffix}", place(tensor.at))
-    for role, dim in op.dims.items():
-        rules[f"{role.replace('_', '-')}-extent"] = place(dim.at)
-    for constraint in op.constraints:
-        rules[constraint.id or ""] = place(constraint.at)
-    values = {dim.symbol: place(dim.at) for dim in op.dims.values()}
-    values |= {symbol_of(a): place(a.at) for a in op.attributes}
-    values |= {symbol: place(let.at) for symbol, let in op.lets.items()}
-    values["classes"] = place(op.at.key("classes"))
-    return {"rules": rules, "values": values, "summaries": _summaries(op)}

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..derive.variants import ISAS, row_name
-from ..language.model import Attribute, Op, Page, Tensor
+from ..language.library import Page
+from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_of
 from . import prose

@@ -21,12 +21,13 @@ from ..derive.sizes import SizeField, size_fields
 from ..derive.variants import ISAS, PORTABLE, expand, row_name
 from ..language import hashing
 from ..language.dtypes import DTYPES
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import prose, python_module, reference, step_prose, wrap
+from . import prose, provenance, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
 from .kernels import Kernel, kernel
 from .printer import c
@@ -213,7 +214,7 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
     for op in ops:
         files |= _of_steps(op, library) if op.stepped else _of_op(op, library)
     files["PROVENANCE.json"] = Output(
-        "", lambda: {"text": _json({op.function: python_module.provenance(op) for op in ops})}
+        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in ops})}
     )
     return files
 

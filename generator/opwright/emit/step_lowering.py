@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from ..derive.phases import Phase, Staged, loose_axes
 from ..derive.program import INITIAL, Array, Axis, Part
 from ..language import expr
-from ..language.expr import Kind, Read
+from ..language.expr import Read
+from ..language.kinds import Kind
 from ..language.model import SPATIAL_AXES, Op
 from ..language.schema import Located
 from ..language.types import symbol_kinds

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..derive.phases import staged
-from ..language.model import Attribute, Op, Page, Step, Tensor
+from ..language.library import Page
+from ..language.model import Attribute, Op, Step, Tensor
 from . import prose, reference
 from .printing import latex
 from .step_module import StepWrapper, row_label

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ..language import expr
 from ..language.dtypes import DTYPES
-from ..language.expr import COMPARISONS, LOGIC, Kind, Read
+from ..language.expr import COMPARISONS, LOGIC, Read
+from ..language.kinds import Kind
 from . import nodes
 from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
 

@@ -6,7 +6,6 @@ behind it an operation is complete; check/ proves what the types alone cannot.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from .dtypes import DTYPES
@@ -28,6 +27,7 @@ from .schema import (
     key,
 )
 from .source import Mark
+from .surface import snake_case
 
 SYMBOL = Word(r"[A-Za-z][A-Za-z0-9]*", "a symbol (letters and digits)", identifier=True)
 IDENTIFIER = Word(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", "a lower-case identifier", identifier=True)
@@ -40,7 +40,7 @@ FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attr
 SPATIAL_AXES = ("d", "h", "w")
 
 
-def _mark() -> Mark:
+def mark() -> Mark:
     return field(default_factory=Mark, compare=False, repr=False)
 
 
@@ -55,7 +55,7 @@ class Dim(Node):
     min: int | None = key(Integer(0), "the least legal extent")
     typical: int | None = key(Integer(1, 2**20), "an everyday extent; decides which loop is worth being innermost")
     summary: str | None = key(Text(), "what it counts")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class AllowedValue(Node):
     shorthand = "value"
     value: str = key(VALUE, "the word", required=True, default="")
     aliases: tuple[str, ...] = key(ListOf(VALUE), "other spellings that mean the same", default=())
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class RefusedValue(Node):
     value: str = key(VALUE, "the word", required=True, default="")
     discrepancy: str = key(SLUG, "the discrepancy that explains it", required=True, default="")
     say: str = key(Text(), "what to use instead, and why", required=True, default="")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
 class Attribute(Node):
-    """A parameter of an operation that is no tensor."""
+    """A parameter of an operation that is not a tensor."""
 
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
@@ -107,7 +107,7 @@ class Attribute(Node):
     summary: str | None = key(Text(), "what it means")
     source: str | None = key(SLUG, "the page that says so, an entry of _sources.yaml")
     reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Arrangement(Node):
         MapOf(AXIS, Formula()), "the index on each axis, in the tensor's view letters", required=True, default={}
     )
     summary: str | None = key(Text(), "who writes it so")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Tensor(Node):
     shape_of: str | None = key(IDENTIFIER, "the output whose shape this vector of integers states")
     summary: str | None = key(Text(), "what it holds")
     source: str | None = key(SLUG, "the page that says so")
-    at: Mark = _mark()
+    at: Mark = mark()
 
     @property
     def ways(self) -> dict[str, dict[str, Located]]:
@@ -172,7 +172,7 @@ class Let(Node):
     neutral: int | None = key(Integer(), "the value on spatial axes that a call does not have")
     summary: str | None = key(Text(), "what it is")
     source: str | None = key(SLUG, "the page that says so")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Constraint(Node):
     argument: str | None = key(IDENTIFIER, "the argument that a caller would change")
     nearest: Located | None = key(Formula(), "the nearest legal value of that argument")
     source: str | None = key(SLUG, "the page that says so")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class GroupClass(Node):
     when: Located | None = key(Formula(), "the calls that belong to it; absent: all that are left")
     let: dict[str, Located] = key(MapOf(SYMBOL, Formula()), "what the sizes become", default={})
     summary: str | None = key(Text(), "what it is")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Step(Node):
     cases: dict[str, Assignment | None] = key(
         MapOf(VALUE, Statement(tuple(ASSIGNMENTS))), "the assignment for each of its words", default={}
     )
-    at: Mark = _mark()
+    at: Mark = mark()
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:
@@ -244,7 +244,7 @@ class Semantics(Node):
     finish: Located | None = key(
         Formula(), "the stored value, from the accumulated cell; `count` is the number of its terms"
     )
-    at: Mark = _mark()
+    at: Mark = mark()
 
     @property
     def assignment(self) -> Assignment:
@@ -268,7 +268,7 @@ class NormalForm(Node):
     stride: str = key(SYMBOL, "the stride", default="S")
     dilation: str = key(SYMBOL, "the dilation", default="D")
     pad: str = key(SYMBOL, "the padding in front", default="PB")
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class Relation(Node):
     of: str | None = key(IDENTIFIER, "gradient: the input it is taken in")
     with_: dict[str, str] = key(MapOf(IDENTIFIER, IDENTIFIER), "the other's tensors, each with ours", default={})
     formats: dict[str, str] = key(MapOf(VALUE, VALUE), "our layout words, each with the other's", default={})
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class Discrepancy(Node):
     concerns: tuple[str, ...] = key(
         ListOf(FIELD), "the fields it rules on, as `opwright audit` names them; * stands for any one part", default=()
     )
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class RankRange(Node):
 
     min: int = key(Integer(0, 3), "the least number", required=True, default=0)
     max: int = key(Integer(0, 3), "the greatest number", required=True, default=0)
-    at: Mark = _mark()
+    at: Mark = mark()
 
 
 @dataclass(frozen=True, eq=False)  # hashed by identity, so that what follows from it can be remembered
@@ -347,7 +347,7 @@ class Op(Node):
     normal_form: NormalForm | None = key(Struct(NormalForm), "the form that fast kernels are made from")
     relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "ties to other operations", default=())
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
-    at: Mark = _mark()
+    at: Mark = mark()
 
     @property
     def function(self) -> str:
@@ -397,54 +397,3 @@ class Op(Node):
         """The shape inputs and attributes that state an output's shape; the first one given wins."""
         givers: tuple[Tensor | Attribute, ...] = (*self.inputs, *self.attributes)
         return tuple(giver for giver in givers if giver.shape_of == output.name)
-
-
-def snake_case(name: str) -> str:
-    """`ConvTransposeBackwardData` -> `conv_transpose_backward_data`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-@dataclass(frozen=True)
-class Common(Node):
-    """What several operations share: the file _common.yaml."""
-
-    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "roles", default={})
-    attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "attributes", default=())
-    layouts: dict[str, dict[str, tuple[str, ...]]] = key(
-        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
-    )
-    let: dict[str, Let] = key(MapOf(IDENTIFIER, Struct(Let)), "named values", default={})
-    constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "conditions", default=())
-    classes: tuple[GroupClass, ...] = key(ListOf(Struct(GroupClass)), "families of calls", default=())
-    discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
-    at: Mark = _mark()
-
-
-@dataclass(frozen=True)
-class Page(Node):
-    """A published page or document that facts were taken from."""
-
-    title: str = key(Text(), "its title", required=True, default="")
-    release: str | None = key(Text(), "the release it belongs to")
-    form: str | None = key(Text(), "the form it was found in, and what that form lost")
-    at: Mark = _mark()
-
-
-@dataclass(frozen=True)
-class Sources(Node):
-    """The file _sources.yaml."""
-
-    pages: dict[str, Page] = key(MapOf(SLUG, Struct(Page)), "short name to page", required=True, default={})
-    at: Mark = _mark()
-
-
-@dataclass(frozen=True)
-class Library:
-    """A folder of specs: every operation, complete, and what they were completed from."""
-
-    ops: tuple[Op, ...]
-    pages: dict[str, Page]
-    common: Common = Common()
-
-    def op(self, name: str) -> Op:
-        return next(op for op in self.ops if name in (op.op, op.function))

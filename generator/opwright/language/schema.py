@@ -1,8 +1,7 @@
 """The shapes that spec text may take: one small set of kinds that both decodes YAML nodes and prints a JSON Schema.
 
-In: composed YAML nodes (never constructed Python objects). Out: frozen dataclasses of model.py, every one with
-the mark where it stands. Decoding is directed by the expected kind, so `no`, `1e3` or `N` in a text field is text.
-Every problem goes to the `Problems` list; a field that failed decodes to a placeholder and the walk goes on.
+In: composed YAML nodes. Out: frozen dataclasses of model.py, each with the mark where it stands. The expected kind
+directs decoding: `no` or `1e3` in a text field is text. A failed field is noted, and a placeholder.
 """
 
 from __future__ import annotations
@@ -397,10 +396,5 @@ class Struct:
 def json_schema(root: type[Node], title: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of files whose root is `root`."""
     definitions: dict[str, Any] = {}
-    reference = Struct(root).schema(definitions)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        **reference,
-        "$defs": definitions,
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return {**head, **Struct(root).schema(definitions), "$defs": definitions}

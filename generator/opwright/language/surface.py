@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
 # What the package hands on, by the module that defines it.
 HANDED_ON = {
@@ -19,3 +21,8 @@ CLASSES = tuple(sorted(name for name in PUBLIC if name[0].isupper()))
 FUNCTIONS = tuple(sorted(PUBLIC - {*CLASSES}))
 # Names that no operation's function may have.
 TAKEN_BY_PACKAGE = frozenset({*FUNCTIONS, *(name for names in INNER.values() for name in names)})
+
+
+def snake_case(name: str) -> str:
+    """`ConvTransposeBackwardData` -> `conv_transpose_backward_data`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

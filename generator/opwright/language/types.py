@@ -1,6 +1,6 @@
 """Of which kind every symbol of an operation is: an integer, a real, or one value per spatial axis.
 
-In: an operation. Out: its symbols and their kinds, in the words of expr.Kind. Nothing is derived here: these are the
+In: an operation. Out: its symbols and their kinds, in the words of Kind. Nothing is derived here: these are the
 types that the spec itself gives.
 """
 
@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from ..memo import memoised
 from . import expr
+from .kinds import Kind, kind_of
 from .model import Attribute, Let, Op
 from .schema import Located
 
@@ -22,9 +23,9 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
 
 
 @memoised
-def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
+def symbol_kinds(op: Op) -> Mapping[str, Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
-    kinds = {dim.symbol: expr.Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}
+    kinds = {dim.symbol: Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}
     kinds |= {symbol_of(a): _KINDS[a.type or ""] for a in op.attributes if has_symbol(a)}
     pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
     while pending:
@@ -33,16 +34,16 @@ def symbol_kinds(op: Op) -> Mapping[str, expr.Kind]:
             break
         for symbol in ready:
             let = pending.pop(symbol)
-            found = [expr.kind_of(e.tree, kinds, e.at) for e in formulas(let)]
-            kinds[symbol] = expr.Kind("int", let.neutral is not None or any(kind.vector for kind in found))
+            found = [kind_of(e.tree, kinds, e.at) for e in formulas(let)]
+            kinds[symbol] = Kind("int", let.neutral is not None or any(kind.vector for kind in found))
     return MappingProxyType(kinds)
 
 
 _KINDS = {
-    "s64": expr.Kind("int"),
-    "s64[]": expr.Kind("int", True),
-    "f32": expr.Kind("real"),
-    "bool": expr.Kind("bool"),
+    "s64": Kind("int"),
+    "s64[]": Kind("int", True),
+    "f32": Kind("real"),
+    "bool": Kind("bool"),
 }
 
 

@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.expr import Call, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
+from .extents import each, shape_of
 from .indices import INTEGER, apply, index, integers, operator, vectors
-from .validate import NUMPY, Array, Validation, each, shape_of, validate
+from .validate import NUMPY, Array, Validation, validate
 
 __all__ = ["NUMPY", "Validation", "compute", "validate"]
 
@@ -102,7 +104,7 @@ class _Run:
     def walk(self, ranges: Mapping[str, Expr]) -> Iterator[dict[str, Any]]:
         """Every combination of the letters, a chunk at a time, with the symbols of the call."""
         symbols: dict[str, Any] = dict(self.validation.values)
-        extents = {letter: expr.evaluate(extent, symbols) for letter, extent in ranges.items()}
+        extents = {letter: evaluate(extent, symbols) for letter, extent in ranges.items()}
         shape = [entry for extent in extents.values() for entry in each(extent)]
         for start in range(0, math.prod(shape), CHUNK):
             flat = np.arange(start, min(start + CHUNK, math.prod(shape)))

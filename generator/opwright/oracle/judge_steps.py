@@ -15,9 +15,12 @@ import numpy as np
 
 from ..derive.program import kind_of_extent
 from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.expr import Call, Inexact, Name
 from ..language.model import Attribute, Op, Tensor
-from .validate import NUMPY, Array, Fact, Facts, UndecidedError, Validation, Validator, each, entries_of
+from .arguments import entries_of
+from .extents import Fact, Facts, each
+from .validate import NUMPY, Array, UndecidedError, Validation, Validator
 
 # Where the axes of a tensor stand in its array, by their names.
 Places = dict[str, tuple[int, ...]]
@@ -274,7 +277,7 @@ class StepJudge(Validator):
                 tree = tensor.dims[axis].tree
                 if not expr.names(tree) <= facts.keys():
                     continue
-                own, whole = each(self.extents_of(name)[axis]), each(expr.evaluate(tree, facts))
+                own, whole = each(self.extents_of(name)[axis]), each(evaluate(tree, facts))
                 tail = whole[len(whole) - len(own) :]
                 if any(mine not in (1, theirs) for mine, theirs in zip(own, tail, strict=True)):
                     self.note(f"{name}-shape")
@@ -300,7 +303,7 @@ class StepJudge(Validator):
             order = self.order(tensor)
             ndim = sum(self.count(tensor, axis, lengths) for axis in order)
             try:
-                extents = {axis: each(expr.evaluate(tensor.dims[axis].tree, facts)) for axis in order}
+                extents = {axis: each(evaluate(tensor.dims[axis].tree, facts)) for axis in order}
             except (Inexact, KeyError):
                 self.note("inexact-division")
                 continue

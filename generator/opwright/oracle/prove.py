@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.expr import Inexact, Read
 from ..language.model import NormalForm, Op
 from ..memo import memoised
+from .extents import each
 from .indices import index, integers
 from .interpret import compute
 from .sample import arguments, legal
-from .validate import Array, Validation, each
+from .validate import Array, Validation
 
 Call = tuple[list[Array | None], dict[str, object], Validation]
 Reals = npt.NDArray[np.float64]
@@ -40,7 +41,7 @@ def _compare(op: Op, form: NormalForm) -> str | None:
         expected = compute(op, inputs, attributes)
         call = _described(op, inputs, attributes)
         try:
-            found = evaluate(op, form, inputs, validation)
+            found = solved(op, form, inputs, validation)
         except (IndexError, KeyError, ValueError, Inexact) as error:
             return f"the normal form of {op.op} does not fit the tensors of {call}: {error}"
         if found.shape != expected.shape:
@@ -68,7 +69,7 @@ def _described(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, 
 # The normal form.
 
 
-def evaluate(op: Op, form: NormalForm, inputs: Sequence[Array | None], validation: Validation) -> Array:
+def solved(op: Op, form: NormalForm, inputs: Sequence[Array | None], validation: Validation) -> Array:
     """The output of a legal call by the normal form alone."""
     values: dict[str, Any] = validation.values
     assert form.weights is not None
@@ -133,7 +134,7 @@ def _weights(
     tensor = op.tensor(read.tensor)
     way = validation.arrangements.get(tensor.name, "")
     dims = tensor.ways[way]
-    extents = {axis: expr.evaluate(extent.tree, validation.values) for axis, extent in dims.items()}
+    extents = {axis: evaluate(extent.tree, validation.values) for axis, extent in dims.items()}
     taps = next(extent for extent in extents.values() if isinstance(extent, tuple))
     group, small, big, *tap = np.indices((*channels, *taps))
     letters = {**validation.values, "g": group, "small": small, "big": big, "k": tuple(tap)}

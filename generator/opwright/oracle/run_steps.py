@@ -14,12 +14,14 @@ import numpy as np
 
 from ..derive.program import INITIAL, Array, Part, program
 from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op
+from .extents import each
 from .indices import integers
 from .interpret import CHUNK, rounded
 from .judge_steps import StepJudge, StepJudgement
-from .validate import NUMPY, each
+from .validate import NUMPY
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -70,14 +72,14 @@ class _Run:
 
     def shape(self, array: Array) -> tuple[int, ...]:
         """The extents of an array, axis by axis in the order of the spec."""
-        return tuple(extent for axis in array.axes for extent in each(expr.evaluate(axis.extent, self.symbols)))
+        return tuple(extent for axis in array.axes for extent in each(evaluate(axis.extent, self.symbols)))
 
     def canonical(self, name: str, array: Any) -> Any:
         """An array with its axes in the order of the spec and at their full extents."""
         places = self.judged.places[name]
         shape: list[int] = []
         for axis in self.program.arrays[name].axes:
-            whole, spots = each(expr.evaluate(axis.extent, self.symbols)), places.get(axis.name, ())
+            whole, spots = each(evaluate(axis.extent, self.symbols)), places.get(axis.name, ())
             shape += [1] * (len(whole) - len(spots)) + [array.shape[spot] for spot in spots]
         order = [spot for axis in self.program.arrays[name].axes for spot in places.get(axis.name, ())]
         moved = np.transpose(array, order).astype(self.dtype).reshape(shape)
@@ -134,7 +136,7 @@ class _Run:
 
     def walk(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Every combination of some letters, a chunk at a time, with the symbols of the call."""
-        extents = {name: expr.evaluate(self.program.letters[name].extent, self.symbols) for name in names}
+        extents = {name: evaluate(self.program.letters[name].extent, self.symbols) for name in names}
         shape = [entry for extent in extents.values() for entry in each(extent)]
         for start in range(0, math.prod(shape), CHUNK):
             flat = np.arange(start, min(start + CHUNK, math.prod(shape)))
@@ -150,7 +152,7 @@ class _Run:
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[read.tensor])
         for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
-            for number in range(len(each(expr.evaluate(axis.extent, self.symbols)))):
+            for number in range(len(each(evaluate(axis.extent, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
                 inside = inside & (here >= 0) & (here < extent)

@@ -16,7 +16,8 @@ import numpy as np
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
 from ..language.types import symbol_kinds, symbol_of
-from .validate import NUMPY, Array, Fact, Facts, Validation, each, shape_of, validate
+from .extents import Fact, Facts, each, shape_of
+from .validate import NUMPY, Array, Validation, validate
 
 SEED = 20240229
 COLUMNS = 20  # legal settings of one spatial axis that calls are combined from

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.expr import Read
 from ..language.model import NormalForm, Op, Tensor
 from ..language.types import spatial
@@ -153,7 +153,7 @@ class _Call:
         tensor = self.op.tensor(self.read.tensor)
         way = self.validation.arrangements.get(tensor.name, "")
         places = index(tensor, self.read, way, {**self.values, **letters})
-        found = [expr.evaluate(*places[axis]) for axis in tensor.ways[way]]
+        found = [evaluate(*places[axis]) for axis in tensor.ways[way]]
         return tuple(part for at in found for part in (at if isinstance(at, tuple) else (at,)))
 
     def pads(self) -> tuple[int, ...]:

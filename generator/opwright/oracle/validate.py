@@ -10,21 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from ..language import expr
-from ..language.expr import INT64_MAX, INT64_MIN, Binary, Expr, Inexact, Name, Number
+from ..language.evaluate import evaluate
+from ..language.expr import INT64_MAX, INT64_MIN, Inexact, Number
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
+from .arguments import default, entries_of, wholes
+from .extents import Fact, Facts, each, shape_of, solve
 from .indices import too_far, vectors
 
 Array = npt.NDArray[Any]
-Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
-Facts = dict[str, Fact]
 
 NUMPY: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
@@ -60,72 +61,6 @@ def validate(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, ob
 
 class UndecidedError(Exception):
     """A tensor has an axis whose size cannot be told yet."""
-
-
-def _whole(value: object) -> int | None:
-    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return int(value) if integer else None  # type: ignore[call-overload]
-
-
-def _wholes(value: object) -> tuple[int, ...] | None:
-    if isinstance(value, np.ndarray):
-        value = list(value) if value.ndim == 1 else None
-    if not isinstance(value, (list, tuple)):
-        return None
-    entries = [_whole(entry) for entry in value]
-    return None if None in entries else tuple(entry for entry in entries if entry is not None)
-
-
-def _real(value: object) -> float | None:
-    """The nearest f32, infinite where the value is too large for one."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-        return None
-    with np.errstate(over="ignore"):
-        try:
-            return float(np.float32(value))
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-
-
-def entries_of(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
-    """The value of a number attribute as a tuple; None where it is of another kind."""
-    if attribute.type == "s64[]":
-        return _wholes(value)
-    if attribute.type == "f32[]":
-        numbers = [_real(entry) for entry in value] if isinstance(value, (list, tuple, np.ndarray)) else [None]
-        return None if None in numbers else tuple(numbers)
-    single = _real(value) if attribute.type == "f32" else _whole(value)
-    return None if single is None else (single,)
-
-
-def _solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
-    """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
-    unknown = expr.names(tree) - facts.keys()
-    extent = Name("")
-    if not unknown:
-        return "", tree
-    if isinstance(tree, Name):
-        return tree.id, extent
-    if len(unknown) == 1 and isinstance(tree, Binary) and tree.op in "*/":
-        (symbol,) = unknown
-        if tree.left == Name(symbol) and symbol not in expr.names(tree.right):
-            return symbol, Binary("/" if tree.op == "*" else "*", extent, tree.right)
-        if tree.op == "*" and tree.right == Name(symbol) and symbol not in expr.names(tree.left):
-            return symbol, Binary("/", extent, tree.left)
-    return None
-
-
-def _default(attribute: Attribute, rank: int | None) -> object:
-    text = attribute.default or ""
-    if attribute.type in ("string", "bool"):
-        return text
-    if attribute.type == "f32[]":
-        return (float(text),)
-    if attribute.type == "s64[]" and attribute.length is None:
-        return (int(text),)
-    if attribute.type == "s64[]":
-        return (int(text),) * (rank or 0)
-    return float(text) if attribute.type == "f32" else int(text)
 
 
 class Validator:
@@ -217,7 +152,7 @@ class Validator:
         if given is _ABSENT and attribute.required:
             self.note(f"{attribute.name}-missing")
         elif given is _ABSENT and attribute.default is not None:
-            return _default(attribute, self.rank)
+            return default(attribute, self.rank)
         return given
 
     def read_word(self, attribute: Attribute) -> None:
@@ -268,7 +203,7 @@ class Validator:
             name = giver.name or ""
             if isinstance(giver, Tensor) and name in self.arrays:
                 array = self.arrays[name]
-                entries = _wholes(array)
+                entries = wholes(array)
                 if array.ndim != 1:
                     self.note(f"{name}-rank")
                 elif entries is not None and min(entries, default=0) < 0:
@@ -333,13 +268,13 @@ class Validator:
         learned = dict(facts)
         pending = {axis: dims[axis].tree for axis in extents}
         while pending:
-            solved = ((axis, found) for axis, tree in pending.items() if (found := _solve(tree, learned)))
+            solved = ((axis, found) for axis, tree in pending.items() if (found := solve(tree, learned)))
             axis, (symbol, tree) = next(solved, ("", ("", Number(0))))
             if not axis:
                 raise UndecidedError
             del pending[axis]
             try:
-                value = expr.evaluate(tree, {**learned, "": extents[axis]})
+                value = evaluate(tree, {**learned, "": extents[axis]})
             except Inexact:
                 return None
             if not symbol and value != extents[axis]:
@@ -376,7 +311,7 @@ class Validator:
             return None
         for formula in self.formula(self.op.lets[symbol]):
             try:
-                value = expr.evaluate(formula.tree, facts)
+                value = evaluate(formula.tree, facts)
             except (Inexact, KeyError):
                 return None
             return (value,) * (self.rank or 0) if symbol in self.vectors and isinstance(value, int) else value
@@ -431,7 +366,7 @@ class Validator:
     def value(self, formula: Located, facts: Facts) -> expr.Value | None:
         """The value of an expression; None where it is not known, or, and that is noted, leaves a remainder."""
         try:
-            return expr.evaluate(formula.tree, facts)
+            return evaluate(formula.tree, facts)
         except KeyError:
             return None
         except Inexact:
@@ -458,20 +393,3 @@ class Validator:
     def group_class(self, facts: Facts) -> str | None:
         """The first class whose condition holds."""
         return next((found.name for found in self.op.classes if not found.when or self.value(found.when, facts)), None)
-
-
-def each(value: expr.Value | None) -> tuple[int, ...]:
-    """The entries of a vector, the one of a scalar, none of what is not known."""
-    if value is None:
-        return ()
-    return value if isinstance(value, tuple) else (value,)
-
-
-def shape_of(
-    op: Op, tensor: Tensor, ways: Mapping[str, str], words: Mapping[str, str], facts: Facts
-) -> tuple[int, ...]:
-    """The extents of a tensor in the order of its layout. KeyError where something is not known."""
-    arrangements = tensor.ways
-    dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
-    order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
-    return tuple(extent for axis in order for extent in each(expr.evaluate(dims[axis].tree, facts)))

@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import Any, TypeVar
 
 from ..derive.poly import ONE, ZERO, Monomial, NotPolynomial, Poly
-from ..language.expr import COMPARISONS, REDUCTIONS, Binary, Call, Expr, Kind, Name, Number, Unary, names, walk
+from ..language.expr import COMPARISONS, REDUCTIONS, Binary, Call, Expr, Name, Number, Unary, names, walk
+from ..language.kinds import Kind
 
 MAX_PIECES = 64
 MAX_ROWS = 1500

@@ -11,7 +11,8 @@ import functools
 from collections.abc import Iterator, Mapping
 
 from ..emit.reference import cited_pages
-from ..language.model import Library, Op, Page
+from ..language.library import Library, Page
+from ..language.model import Op
 from .tree import exact, rename, said
 from .walk import Edit, Pages, Walk
 

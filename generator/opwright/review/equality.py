@@ -14,7 +14,8 @@ from typing import Any
 
 from ..derive.poly import ONE, NotPolynomial, Poly
 from ..language import expr
-from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Kind, Name, Number, Read, Unary
+from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.kinds import Kind
 from ..language.model import AllowedValue, Op
 from ..language.schema import Assignment, Located
 from ..language.source import SpecInvalid

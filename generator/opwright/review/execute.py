@@ -24,7 +24,8 @@ import numpy as np
 from ..calls.call_text import CallText
 from ..emit import render
 from ..emit.python_module import parameter_name
-from ..language.model import Library, Op, Page
+from ..language.library import Library, Page
+from ..language.model import Op
 from ..oracle.prove import agrees
 from ..oracle.validate import NUMPY, Array
 from ..oracle.witness import check

@@ -226,7 +226,7 @@ MANY: Mapping[str, Many] = {
 }
 # Fields that only hold other ones.
 INNER = ("Op.spatial_rank", "Op.semantics")
-# The stem of an item of a map that is no Node.
+# The stem of an item of a map that is not a Node.
 LEAVES: Mapping[str, tuple[str, Classify]] = {
     "Tensor.dims": ("{area}-axes", formula),
     "Arrangement.dims": ("{area}-axes", formula),

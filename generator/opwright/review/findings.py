@@ -16,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.source import Mark
 from ..project import Project
 from . import compare, impact, lint, records

@@ -30,7 +30,8 @@ from typing import Any
 from .. import parallel
 from ..derive.variants import expand
 from ..emit import render
-from ..language.model import Library, Op, Page
+from ..language.library import Library, Page
+from ..language.model import Op
 from ..project import Project
 from ..trace.footprint import Attributes, Taken, Watching, footprint, taken, watching
 from ..trace.recording import fields, record

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.expr import Binary, Expr, Inexact, Name
 from ..language.model import Attribute, Op
 from ..language.types import formulas, symbol_of
+from ..oracle.extents import Facts
 from ..oracle.sample import Setting
-from ..oracle.validate import Facts
 from .walk import Edit
 
 LARGEST = 2**16  # the greatest extent that a spec's own constants put into a call
@@ -200,10 +201,10 @@ def repaired(op: Op, setting: Setting, facts: Facts) -> Setting:
             try:
                 for name, other in ((tree.left, tree.right), (tree.right, tree.left)):
                     if isinstance(name, Name) and name.id in sizes:
-                        sizes[name.id] = expr.evaluate(other, {**facts, **sizes})
+                        sizes[name.id] = evaluate(other, {**facts, **sizes})
                         break
                     if isinstance(name, Binary) and name.op == "%" and isinstance(name.left, Name):
-                        unit = expr.evaluate(name.right, {**facts, **sizes})
+                        unit = evaluate(name.right, {**facts, **sizes})
                         size = sizes.get(name.left.id)
                         if isinstance(unit, int) and unit > 0 and isinstance(size, int):
                             sizes[name.left.id] = -(-size // unit) * unit

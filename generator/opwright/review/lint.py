@@ -13,7 +13,8 @@ from typing import Any
 
 from ..check.rules import kind_of_relation
 from ..emit.reference import cited_pages
-from ..language.model import Attribute, Common, Constraint, Discrepancy, GroupClass, Library, Op, Relation
+from ..language.library import Common, Library
+from ..language.model import Attribute, Constraint, Discrepancy, GroupClass, Op, Relation
 from ..language.source import Mark
 from .tree import exact, identity
 

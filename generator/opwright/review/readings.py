@@ -18,11 +18,12 @@ import numpy as np
 
 from ..calls.call_text import CallText
 from ..emit.python_module import parameter_name
-from ..language import expr
+from ..language.evaluate import evaluate
 from ..language.model import Op
 from ..oracle import sample
+from ..oracle.extents import each
 from ..oracle.interpret import compute
-from ..oracle.validate import NUMPY, Array, Validation, each, validate
+from ..oracle.validate import NUMPY, Array, Validation, validate
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
@@ -124,7 +125,7 @@ def taken(op: Op, call: CallText, tensors: Mapping[str, Array]) -> tuple[list[Ar
 def terms(op: Op, validation: Validation) -> int:
     """How many index tuples the semantics visit."""
     return math.prod(
-        e for extent in op.semantics.ranges.values() for e in each(expr.evaluate(extent.tree, validation.values))
+        e for extent in op.semantics.ranges.values() for e in each(evaluate(extent.tree, validation.values))
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ..derive.contract import contract_hash
 from ..language.hashing import digest
-from ..language.model import Library
+from ..language.library import Library
 from ..language.schema import place
 from ..language.source import Mark, SpecInvalid
 from .sides import Side, SideInvalid

@@ -21,11 +21,11 @@ from ..emit.python_module import parameter_name
 from ..language.expr import Inexact
 from ..language.model import Op
 from ..oracle import sample
+from ..oracle.extents import each
 from ..oracle.sample import Setting
-from ..oracle.validate import each
 from .knobs import knobs_of, levels, named, repaired
 from .readings import Difference, Reading, Sides
-from .shrink import least
+from .shrink import smallest
 from .walk import Edit
 
 CELLS = 2**22  # of each tensor of a call: what packages can be called with
@@ -66,9 +66,9 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
     if best is None:
         return Found(None, tried)
     _, place, setting, told = best
-    found = least(place.op, setting, lambda smaller: place.like(sides, smaller, told))
+    found = smallest(place.op, setting, lambda smaller: place.like(sides, smaller, told))
     if _size(found) > PLAIN:  # sizes that depend on each other shrink together
-        found = least(place.op, found, lambda smaller: place.like(sides, place.mended(smaller), told))
+        found = smallest(place.op, found, lambda smaller: place.like(sides, place.mended(smaller), told))
     return Found(call_of(place.op, found, place.unnamed), tried, told.kind, told.shared)
 
 

@@ -18,7 +18,7 @@ from .knobs import along, rank_of, with_size
 EFFORT = 500  # simpler calls that are tried once one is found: one step simpler, then two
 
 
-def least(op: Op, setting: Setting, same: Callable[[Setting], Setting | None]) -> Setting:
+def smallest(op: Op, setting: Setting, same: Callable[[Setting], Setting | None]) -> Setting:
     """The call with everything taken away that its difference does not need; `same` may mend what it is given."""
     left = EFFORT
     while left > 0:

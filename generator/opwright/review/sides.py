@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from ..errors import UsageError
 from ..generate import lower, prove_normal_forms
 from ..language.hashing import folder_files
-from ..language.model import Library
+from ..language.library import Library
 from ..language.source import Mark, Problem, SpecInvalid
 from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
 from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder

@@ -9,7 +9,7 @@ import datetime
 from dataclasses import dataclass, field
 
 from ..derive.contract import contract_hash
-from ..language.model import Library
+from ..language.library import Library
 from ..language.schema import Integer, ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
 from ..language.source import Mark, SpecInvalid, suggestion
 from ..load import decode

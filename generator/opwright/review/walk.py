@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..language.model import Attribute, Dim, Op, Page, Tensor
+from ..language.library import Page
+from ..language.model import Attribute, Dim, Op, Tensor
 from ..language.schema import Node
 from ..language.source import Mark
 from ..language.types import symbol_of

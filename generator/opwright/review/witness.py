@@ -17,7 +17,8 @@ import numpy as np
 
 from ..calls.call_text import CallText
 from ..errors import UsageError
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.source import suggestion
 from ..oracle.validate import Array
 from ..oracle.witness import ulps

@@ -16,7 +16,8 @@ from jinja2 import Environment
 
 from ..emit.render import Output, tidy
 from ..language import expr
-from ..language.model import Library, Op
+from ..language.library import Library
+from ..language.model import Op
 from ..language.renaming import rename, rename_axis
 from ..language.schema import Assignment, Located
 from ..memo import memoised

@@ -31,7 +31,7 @@ from ..console import say
 from ..emit import render
 from ..emit.render import Output
 from ..errors import UsageError
-from ..language.model import Library
+from ..language.library import Library
 from ..language.schema import Assignment, Located
 from ..language.source import suggestion
 from ..load import load

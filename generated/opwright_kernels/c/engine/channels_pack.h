@@ -12,7 +12,7 @@
 // lies `next` further.
 static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t pixel,
                      int64_t next) {
-    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    const int64_t first = min(max(0, -low), count), last = max(first, min(count, s->axes[2].in - low));
     const int64_t reduced = s->reduced, step = s->in_x[2];
     memset(to, 0, (size_t)(first * pixel) * sizeof *to);
     memset(to + last * pixel, 0, (size_t)((count - last) * pixel) * sizeof *to);
@@ -21,8 +21,8 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     count = last - first;
     if (s->in_c == 1) {
         // Pixels side by side, here and there, are one long line of channels.
-        const bool joined = step == reduced && pixel * UNIT_CHANNELS == reduced;
-        const int64_t lines = joined ? 1 : count, length = joined ? count * reduced : reduced;
+        const bool contiguous = step == reduced && pixel * UNIT_CHANNELS == reduced;
+        const int64_t lines = contiguous ? 1 : count, length = contiguous ? count * reduced : reduced;
         if (length <= LANES * UNIT_CHANNELS) { // one mask for all
             const int64_t units_ = ceil_div(length, UNIT_CHANNELS);
             for (int64_t x = 0; x < lines; x++, row += step, to += pixel) {
@@ -44,12 +44,12 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
         return;
     }
     for (int64_t c = 0; c < reduced; c += LANES * UNIT_CHANNELS) {
-        const int64_t channels = least(LANES, ceil_div(reduced - c, UNIT_CHANNELS));
+        const int64_t channels = min(LANES, ceil_div(reduced - c, UNIT_CHANNELS));
         for (int64_t x = 0; x < count; x += LANES) {
             for (int64_t i = 0; i < channels * UNIT_CHANNELS && count >= LANES; i++) // rows of less share their lines
                 __builtin_prefetch((const void *)((uintptr_t)(row + (c + i) * s->in_c + x * step) + (uintptr_t)next), 0,
                                    2);
-            transpose(row + c * s->in_c + x * step, s->in_c, reduced - c, step, least(LANES, count - x),
+            transpose(row + c * s->in_c + x * step, s->in_c, reduced - c, step, min(LANES, count - x),
                             to + x * pixel + c / UNIT_CHANNELS, pixel, channels);
         }
     }
@@ -60,7 +60,7 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
 // `next` further is copied after the tiles of this step: the hardware has forgotten where the line goes on.
 static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t length,
                       int64_t next) {
-    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    const int64_t first = min(max(0, -low), count), last = max(first, min(count, s->axes[2].in - low));
     elem *begin = (elem *)(void *)to + first * s->reduced, *end = (elem *)(void *)(to + length);
     const int64_t elements = (last - first) * s->reduced;
     uvec found = {0};
@@ -90,7 +90,7 @@ static void clear_ends(unit *to, int64_t rows, int64_t row_step, int64_t first, 
 static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64_t length, unit *to, int64_t step,
                        int64_t line_step) {
     for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
-        const int64_t channels = least(LANES, ceil_div(s->reduced - c, UNIT_CHANNELS));
+        const int64_t channels = min(LANES, ceil_div(s->reduced - c, UNIT_CHANNELS));
         const elem *from = pixel0 + c * s->in_c;
         int64_t at = 0;
         unit *line = to + c / UNIT_CHANNELS;
@@ -119,7 +119,7 @@ static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64
 // side, the next one the next channels. Where lanes cannot be picked, it has one, in all lanes of the group.
 static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
     const solve *s = &p->s;
-    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    const int64_t first = min(max(0, -low), count), last = max(first, min(count, s->axes[2].in - low));
     memset(to, 0, (size_t)(first * p->pixel) * sizeof *to);
     memset(to + last * p->pixel, 0, (size_t)((count - last) * p->pixel) * sizeof *to);
     const int64_t there = groups * s->reduced;
@@ -130,9 +130,9 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
         begin[i] = (int32_t)(i / each * s->reduced), unit_[i] = (int32_t)(i % p->picked);
     }
     for (int64_t x = first; x < last; x += LANES) {
-        const int64_t pixels = least(LANES, last - x);
+        const int64_t pixels = min(LANES, last - x);
         const elem *from = row + (low + x) * s->in_x[2];
-        vec v[MOST_PICKED][LANES];
+        vec v[MAX_PICKED][LANES];
         // Pixels are far apart, each in lines of its own, where one has many groups.
         for (int64_t i = 0; i < LANES && s->in_c == 1; i++)
             __builtin_prefetch((const char *)(from + (2 * LANES + i) * s->in_x[2]));
@@ -204,7 +204,7 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
     const int64_t taps = taps_of(p);
     // A line of the tensor that is transposed: the reduced channels of a tap, or the taps, of one channel or of all.
     const bool taps_first = taps > 1 && p->w_k[2] == 1 && p->w_k[1] == k[2] && p->w_k[0] == k[1] * k[2];
-    const bool joined = taps_first && s->w_reduced == taps;
+    const bool contiguous = taps_first && s->w_reduced == taps;
     if (s->w_lane == 1 && lanes > 1) {
         for (int64_t t = 0; t < taps; t++) {
             const elem *line = from + tap_at(p, t);
@@ -247,19 +247,19 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
         return;
     }
 #endif
-    const int64_t lines = joined ? 1 : taps_first ? s->reduced : taps;
-    const int64_t length = joined ? taps * s->reduced : taps_first ? taps : s->reduced;
+    const int64_t lines = contiguous ? 1 : taps_first ? s->reduced : taps;
+    const int64_t length = contiguous ? taps * s->reduced : taps_first ? taps : s->reduced;
     const int64_t along = taps_first ? 1 : s->w_reduced;
     for (int64_t line = 0; line < lines; line++) {
         // The line's first element as channel and tap, counted on from there.
-        int64_t channel = joined || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
+        int64_t channel = contiguous || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
         const elem *start = from + channel * s->w_reduced + tap_at(p, tap);
         // Lines are short and far apart: without a hint, 512 channels of 3x3 take 7 times as long as one long line.
         if (taps_first && line + AHEAD < lines)
             for (int64_t l = 0; l < lanes; l++)
                 __builtin_prefetch(start + AHEAD * s->w_reduced + l * s->w_lane);
         for (int64_t at = 0; at < length; at += LANES) {
-            const int64_t count = least(LANES, length - at);
+            const int64_t count = min(LANES, length - at);
             unit *places[LANES];
             int64_t halves[LANES];
             for (int64_t i = 0; i < count; i++) {
@@ -272,10 +272,10 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
                     tap = 0, channel++;
             }
             for (int64_t l = 0; l < width; l += LANES) {
-                const int64_t here = most(0, least(LANES, lanes - l));
+                const int64_t here = max(0, min(LANES, lanes - l));
                 const elem *lane = start + l * s->w_lane + at * along;
                 // Lines lie a power of two apart: without a hint, 512 channels of 3x3 take 2.3 times as long, joined 1.6 times.
-                if (!taps_first || joined)
+                if (!taps_first || contiguous)
                     for (int64_t i = 0; i < here; i++)
                         __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + AHEAD * 64));
                 vec v[LANES];
@@ -327,15 +327,15 @@ static void pack_panel(const call *c, int64_t group, int64_t panel, unit *to) {
     const plan *p = &c->p;
     const solve *s = &p->s;
     const int64_t width = panel_width(p, panel) * LANES, first = panel_first(p, panel) * LANES;
-    const elem *from = c->weights + group * p->together * s->problem->w_g + first * s->w_lane;
-    if (p->together > 1) {
+    const elem *from = c->weights + group * p->shared_groups * s->problem->w_g + first * s->w_lane;
+    if (p->shared_groups > 1) {
         pack_groups(p, from, c->positions, groups_of(p, group), to);
         return;
     }
     if (is_rest(p, panel))
         pack_rest(p, from, c->positions, to);
     else
-        pack_weights(p, c->positions, from, least(width, s->lanes - first), to, width);
+        pack_weights(p, c->positions, from, min(width, s->lanes - first), to, width);
 }
 
 // Where a panel's weights are.

@@ -16,12 +16,12 @@ enum {
     CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
     SUMS_BYTES = 256 << 10, // that wait for the next ones: these stay in the second-level cache too
     FEW_IN_STEP = 96,       // pixels of a step for which weights beyond the second-level cache come anew
-    LEAST_STACKED = 8,      // images that are columns,
+    MIN_STACKED = 8,      // images that are columns,
     STACKED_COLUMNS = 16,   // of rows of so many outputs at most,
     STACKED_PIXELS = 4096,  // outputs of all images: their sums of a panel stay in the second-level cache
     STACKED_UNITS = 2 * LANES, // reduced channels at least: each tap has a run
     STACKED_LANES = 2 * KEPT_PANELS * LANES, // shares of which are tasks
-    LEAST_CHUNK = 8 * LANES, // reduced channels, in units, of runs that are long enough
+    MIN_CHUNK = 8 * LANES, // reduced channels, in units, of runs that are long enough
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
     KEPT_PARTS = 4,         // that a block's copied rows are shared out as
     HELD_COLUMNS = 8 * LANES, // outputs of several rows
@@ -31,11 +31,11 @@ enum {
     // Groups of more pairs of channels, or units, are left to width lanes, but for those in NXC whose units fill one vector at
     // most, and where strides part columns: NXC 8x8 1.9 times as fast (f32) and 2.1 (bf16), 2x2 1.25; 16 to 8 (f32) 1.0, 32 to
     // 8 0.8 to 0.9; NCX 4x4 1.0 and 1.5, 6x6 1.0 and 0.7; 8x8 of stride 2 2.2 to 4.6, x 1.3.
-    MOST_SHARING = 32,
+    MAX_SHARING = 32,
     NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
-    MOST_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
+    MAX_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
     SEARCHED_BYTES = 256 << 10, // of packed weights that are searched for Inf and NaN for that
-    MOST_REST = LANES / 4,  // channels beyond whole vectors whose sums are over lanes
+    MAX_REST = LANES / 4,  // channels beyond whole vectors whose sums are over lanes
     LONG_SUM = 8 * LANES,   // units from which on they are
     AHEAD = 4,              // lines of weights that are asked for before they are packed
     FAR_AHEAD = 16,         // the same where they lie across the panels
@@ -47,7 +47,7 @@ typedef struct plan {
     int64_t channels;      // reduced, in units
     bool line;             // the channels of all taps of a row are paired as one line
     int64_t row_taps;      // units of packed weights of a row of taps
-    int64_t together;      // groups that share a vector of lanes
+    int64_t shared_groups;      // groups that share a vector of lanes
     int64_t picked;        // units of each that share a vector of input, from which lanes pick theirs
     int64_t groups, lanes; // with those taken as one
     int64_t vectors, wide; // vectors of output channels; vectors of a panel, at the most
@@ -62,16 +62,16 @@ typedef struct plan {
     bool direct;           // tiles write to the output
     bool streamed;         // the output is stored past the caches, where it is aligned
     bool spread;           // some columns or rows of output have no taps, and none in the buffer
-    int64_t met;           // of the phases of columns, those that have their place in the buffer
+    int64_t with_taps;           // of the phases of columns, those that have their place in the buffer
     bool padded;           // rows have zeros beside them, which tiles multiply
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     bool stacked;          // columns are images
     int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
-    int64_t apart;         // rows of a step, in q: as far as the taps are, so that they meet the same rows of input
+    int64_t spacing;         // rows of a step, in q: as far as the taps are, so that they meet the same rows of input
     int64_t rows, columns; // of a step, in q
     int64_t steps;         // of a block, one below the other
-    int64_t held;          // rows that are finished at once
-    bool joined;           // rows are copied together
+    int64_t finished_rows;          // rows that are finished at once
+    bool contiguous;           // rows are copied together
     int64_t row_blocks, column_blocks, groups_of_panels;
     int64_t slots, slot_columns; // rows of a copied plane, taken in turns, and their pixels
     int64_t panel_units;   // of one vector's share of a packed panel
@@ -95,17 +95,17 @@ INLINE int64_t group_width(const plan *p) { return p->vectors + (p->rest > 0); }
 
 // Of those that are taken as one, the last ones may be fewer.
 INLINE int64_t groups_of(const plan *p, int64_t group) {
-    return least(p->together, p->s.problem->G - group * p->together);
+    return min(p->shared_groups, p->s.problem->G - group * p->shared_groups);
 }
 
 INLINE bool far_dilated(const axis *w) { return w->offset_step >= CLIPPED * w->in_step; }
 
 // How many groups share a vector where one would leave lanes empty: what they reach of a pixel has to fit a few vectors.
-static int64_t groups_together(const solve *s) {
-    const int64_t G = s->problem->G, groups = least(LANES / s->lanes, G), units_ = ceil_div(s->reduced, UNIT_CHANNELS);
-    if (groups < 2 || 4 * G * s->lanes < 3 * ceil_div(G, groups) * LANES || groups * s->reduced > MOST_PICKED * LANES)
+static int64_t groups_per_vector(const solve *s) {
+    const int64_t G = s->problem->G, groups = min(LANES / s->lanes, G), units_ = ceil_div(s->reduced, UNIT_CHANNELS);
+    if (groups < 2 || 4 * G * s->lanes < 3 * ceil_div(G, groups) * LANES || groups * s->reduced > MAX_PICKED * LANES)
         return 1;
-    const bool few = s->lanes * units_ <= MOST_SHARING;
+    const bool few = s->lanes * units_ <= MAX_SHARING;
     const bool gains = s->in_c == 1 && s->out_c == 1 ? few || groups * units_ <= LANES : few && groups * s->lanes == LANES;
     return gains || s->axes[2].in_step * s->axes[2].out_step > 1 ? groups : 1;
 }
@@ -120,11 +120,11 @@ INLINE int64_t row_units(const plan *p) {
     return p->line ? ceil_div(p->slot_columns * p->s.reduced, UNIT_CHANNELS) + LANES : p->slot_columns * p->pixel;
 }
 
-// Of the distances between the rows of input that a block of so many rows, `apart` from each other, needs.
-static int64_t row_divisor(const axis *h, int64_t apart, int64_t rows) {
+// Of the distances between the rows of input that a block of so many rows, with `spacing` between them, needs.
+static int64_t row_divisor(const axis *h, int64_t spacing, int64_t rows) {
     if (h->out_step != 1)
         return 1;
-    return gcd(h->taps == 1 ? apart * h->in_step : h->offset_step, rows == 1 ? 0 : apart * h->in_step);
+    return gcd(h->taps == 1 ? spacing * h->in_step : h->offset_step, rows == 1 ? 0 : spacing * h->in_step);
 }
 
 // The widest and then the highest step whose input fits into so many bytes, and blocks of steps, enough to share out.
@@ -132,19 +132,19 @@ static void shape_blocks(plan *p, int64_t bytes) {
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     const int64_t width = ceil_div(w->out, w->out_step), all_rows = ceil_div(h->out, h->out_step);
-    p->apart = h->out_step > 1 || h->taps == 1 ? 1 : least(all_rows, h->offset_step / gcd(h->offset_step, h->in_step));
-    const int64_t height = ceil_div(all_rows, p->apart), between = p->apart * h->in_step;
-    const int64_t tile = most_rows(p->wide), planes = s->problem->N * p->groups * d->out * p->apart;
+    p->spacing = h->out_step > 1 || h->taps == 1 ? 1 : min(all_rows, h->offset_step / gcd(h->offset_step, h->in_step));
+    const int64_t height = ceil_div(all_rows, p->spacing), between = p->spacing * h->in_step;
+    const int64_t tile = max_rows(p->wide), planes = s->problem->N * p->groups * d->out * p->spacing;
     const bool few_weights = d->taps * h->taps * w->taps * s->reduced * s->lanes * 4 < 200 << 10;
     int64_t low, high;
     span(h, s->backward, 0, 1, &low, &high);
-    const int64_t row_reach = high - low, divisor = row_divisor(h, p->apart, 2);
+    const int64_t row_reach = high - low, divisor = row_divisor(h, p->spacing, 2);
     span(w, s->backward, 0, 1, &low, &high);
     const int64_t column_reach = high - low;
 
     int64_t slots;
-    const int64_t together = p->interleaved ? height : 1;
-    p->columns = least(width, p->direct ? width : most(1, BUFFER_COLUMNS / (w->out_step * together)));
+    const int64_t interleaved_rows = p->interleaved ? height : 1;
+    p->columns = min(width, p->direct ? width : max(1, BUFFER_COLUMNS / (w->out_step * interleaved_rows)));
     for (;; p->columns = ceil_div(p->columns, 2)) {
         p->column_blocks = ceil_div(width, p->columns);
         if (p->column_blocks > 1)
@@ -152,33 +152,33 @@ static void shape_blocks(plan *p, int64_t bytes) {
         p->column_blocks = ceil_div(width, p->columns);
         p->slot_columns = column_reach + (p->columns - 1) * w->in_step;
         if (far_dilated(w)) // zeros beside a row are not multiplied
-            p->slot_columns = least(p->slot_columns, w->in);
-        slots = bytes / most(1, d->taps * row_units(p) * 4);
-        const bool fits = together * ceil_div(row_reach, row_divisor(h, p->apart, 1)) <= slots;
-        const bool enough = !few_weights || height / together * planes * p->column_blocks >= FEWEST_BLOCKS;
+            p->slot_columns = min(p->slot_columns, w->in);
+        slots = bytes / max(1, d->taps * row_units(p) * 4);
+        const bool fits = interleaved_rows * ceil_div(row_reach, row_divisor(h, p->spacing, 1)) <= slots;
+        const bool enough = !few_weights || height / interleaved_rows * planes * p->column_blocks >= FEWEST_BLOCKS;
         const bool far = 2 * column_reach >= p->columns * w->in_step; // halves of the columns are copied from much the same
         if (p->columns <= 2 * tile || ((fits || far) && enough))
             break;
     }
     p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / between;
-    const int64_t fewest = few_weights ? least(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
-    p->rows = ceil_div(height, most(fewest, ceil_div(height, p->rows)));
+    const int64_t fewest = few_weights ? min(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
+    p->rows = ceil_div(height, max(fewest, ceil_div(height, p->rows)));
     if (p->interleaved)
         p->rows = height;
-    if (p->together > 1) {
+    if (p->shared_groups > 1) {
         const int64_t in_row = p->slot_columns * s->problem->G * s->reduced, out_row = p->columns * s->problem->G * s->lanes;
         while (p->rows > 1 && (((p->rows - 1) * between + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
             p->rows = ceil_div(p->rows, 2);
     }
-    p->divisor = row_divisor(h, p->apart, p->rows);
+    p->divisor = row_divisor(h, p->spacing, p->rows);
     p->slots = ceil_div(row_reach + (p->rows - 1) * between, p->divisor);
     // Steps keep the rows of input that they share with the one before.
     const int64_t steps = ceil_div(height, p->rows);
     p->steps = 1;
-    if (p->copied && p->together == 1 && p->chunks == 1 && between % p->divisor == 0 && row_reach > between)
-        p->steps = most(1, steps * planes * p->column_blocks / (2 * FEWEST_BLOCKS));
-    p->steps = ceil_div(steps, ceil_div(steps, least(steps, p->steps)));
-    p->row_blocks = p->apart * ceil_div(steps, p->steps);
+    if (p->copied && p->shared_groups == 1 && p->chunks == 1 && between % p->divisor == 0 && row_reach > between)
+        p->steps = max(1, steps * planes * p->column_blocks / (2 * FEWEST_BLOCKS));
+    p->steps = ceil_div(steps, ceil_div(steps, min(steps, p->steps)));
+    p->row_blocks = p->spacing * ceil_div(steps, p->steps);
 }
 
 // Of an image and group.
@@ -189,22 +189,22 @@ static int64_t copied_bytes(const plan *p) {
 }
 
 // The phases before r that have taps.
-static int64_t phases_met(const axis *a, int64_t r, bool backward) {
-    int64_t met = 0;
+static int64_t phases_with_taps(const axis *a, int64_t r, bool backward) {
+    int64_t with_taps = 0;
     for (int64_t i = 0; i < r; i++)
-        met += phase_of(a, i, backward).taps > 0;
-    return met;
+        with_taps += phase_of(a, i, backward).taps > 0;
+    return with_taps;
 }
 
 // The columns of `count` that have a place in the buffer, where the first one is of the first phase.
-static int64_t columns_met(const plan *p, int64_t count) {
+static int64_t columns_with_taps(const plan *p, int64_t count) {
     const axis *w = &p->s.axes[2];
-    return p->spread ? count / w->out_step * p->met + phases_met(w, count % w->out_step, p->s.backward) : count;
+    return p->spread ? count / w->out_step * p->with_taps + phases_with_taps(w, count % w->out_step, p->s.backward) : count;
 }
 
 INLINE int64_t step_outputs(const plan *p) {
     const axis *h = &p->s.axes[1], *w = &p->s.axes[2];
-    return p->rows * h->out_step * least(w->out, p->columns * w->out_step);
+    return p->rows * h->out_step * min(w->out, p->columns * w->out_step);
 }
 
 // Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
@@ -220,10 +220,10 @@ INLINE int64_t copied_pixel(int64_t channels, int64_t in_step) {
 // as many channels: 0.96 to 1.0; of a quarter 0.82.
 static void chunk_channels(plan *p) {
     const bool many = p->panel_units * group_width(p) * 4 > PANEL_BYTES;
-    if (!p->copied || p->padded || !many || p->own || p->line || p->together > 1 || p->interleaved || p->rest > 0)
+    if (!p->copied || p->padded || !many || p->own || p->line || p->shared_groups > 1 || p->interleaved || p->rest > 0)
         return;
     plan more = *p;
-    for (int64_t chunks = 2; step_outputs(p) < FEW_IN_STEP && p->row_blocks > p->apart && p->chunk > LEAST_CHUNK; chunks++) {
+    for (int64_t chunks = 2; step_outputs(p) < FEW_IN_STEP && p->row_blocks > p->spacing && p->chunk > MIN_CHUNK; chunks++) {
         more.chunk = ceil_div(ceil_div(p->channels, chunks), LANES) * LANES;
         more.chunks = ceil_div(p->channels, more.chunk);
         more.pixel = copied_pixel(more.chunk, p->s.axes[2].in_step);
@@ -239,14 +239,14 @@ static void chunk_channels(plan *p) {
 static void keep_input(plan *p) {
     const int64_t panel = p->panel_units * p->wide * 4, weights = p->panel_units * group_width(p) * 4;
     const int64_t images = p->s.problem->N * p->groups;
-    if (!p->copied || p->line || p->together > 1 || p->interleaved || panel > PANEL_BYTES ||
+    if (!p->copied || p->line || p->shared_groups > 1 || p->interleaved || panel > PANEL_BYTES ||
         p->groups * p->panels < KEPT_PANELS)
         return;
     plan kept = *p;
-    const int64_t planes = images * p->s.axes[0].out * p->apart;
+    const int64_t planes = images * p->s.axes[0].out * p->spacing;
     shape_blocks(&kept, KEPT_BYTES / planes);
     const int64_t blocks = images * blocks_of(&kept), bytes = blocks * copied_bytes(&kept);
-    if (kept.row_blocks > kept.apart || kept.steps > 1 || bytes > KEPT_BYTES)
+    if (kept.row_blocks > kept.spacing || kept.steps > 1 || bytes > KEPT_BYTES)
         return;
     if (p->panels * bytes >= p->s.problem->N * blocks_of(p) * p->steps * weights)
         return;
@@ -264,17 +264,17 @@ typedef struct pattern {
 
 // From a channel to the next of a row's columns that have taps.
 INLINE int64_t line_of(const plan *p) {
-    const int64_t columns = columns_met(p, least(p->s.axes[2].out, p->columns * p->s.axes[2].out_step));
+    const int64_t columns = columns_with_taps(p, min(p->s.axes[2].out, p->columns * p->s.axes[2].out_step));
     return ceil_div(columns, LANES) * LANES + LANES;
 }
 
 static void list_patterns(const plan *p, pattern *patterns) {
     const axis *w = &p->s.axes[2];
     for (int64_t r = 0; r < w->out_step; r++) {
-        int32_t met = 0;
-        patterns[r].first = phases_met(w, r, p->s.backward);
+        int32_t with_taps = 0;
+        patterns[r].first = phases_with_taps(w, r, p->s.backward);
         for (int64_t lane = 0; lane < LANES; lane++)
-            patterns[r].lanes[lane] = phase_of(w, (r + lane) % w->out_step, p->s.backward).taps > 0 ? met++ : -1;
+            patterns[r].lanes[lane] = phase_of(w, (r + lane) % w->out_step, p->s.backward).taps > 0 ? with_taps++ : -1;
     }
 }
 
@@ -288,7 +288,7 @@ static bool stack_images(opwright_problem *p, bool backward) {
     const int64_t *out = backward ? p->big : p->small, *in = backward ? p->small : p->big;
     const bool plane = p->taps[0] == 1 && p->small[0] == 1 && p->big[0] == 1 && p->pad[0] == 0;
     const int64_t columns = backward ? ceil_div(out[2], p->stride[2]) : out[2], taps = p->taps[1] * p->taps[2];
-    if (!plane || taps == 1 || p->N < LEAST_STACKED || columns > STACKED_COLUMNS || lanes < STACKED_LANES ||
+    if (!plane || taps == 1 || p->N < MIN_STACKED || columns > STACKED_COLUMNS || lanes < STACKED_LANES ||
         reduced < STACKED_UNITS * UNIT_CHANNELS || reduced % UNIT_CHANNELS != 0 || p->N * in[1] * in[2] > taps * lanes ||
         p->N * out[1] * out[2] > STACKED_PIXELS)
         return false;
@@ -308,23 +308,23 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
-    p->together = groups_together(s);
-    p->groups = ceil_div(problem->G, p->together);
-    p->lanes = s->lanes * p->together;
+    p->shared_groups = groups_per_vector(s);
+    p->groups = ceil_div(problem->G, p->shared_groups);
+    p->lanes = s->lanes * p->shared_groups;
     const int64_t taps = d->taps * h->taps * w->taps;
     // Phases of a row would have to begin with whole pairs.
-    p->line = OPWRIGHT_PAIRS && p->together == 1 && s->reduced % UNIT_CHANNELS != 0 && w->classes == 1 &&
+    p->line = OPWRIGHT_PAIRS && p->shared_groups == 1 && s->reduced % UNIT_CHANNELS != 0 && w->classes == 1 &&
               w->offset_step == 1 && s->in_x[2] == s->reduced && (s->in_c == 1 || s->reduced == 1);
     p->row_taps = p->line ? ceil_div(w->taps * s->reduced, UNIT_CHANNELS) : w->taps * p->channels;
     p->panel_units = d->taps * h->taps * p->row_taps * LANES;
-    p->rest = p->lanes > LANES && p->lanes % LANES <= MOST_REST && p->together == 1 && !p->line &&
+    p->rest = p->lanes > LANES && p->lanes % LANES <= MAX_REST && p->shared_groups == 1 && !p->line &&
               p->channels >= LANES && taps * p->channels >= LONG_SUM ? p->lanes % LANES : 0;
     p->vectors = ceil_div(p->lanes - p->rest, LANES);
 
     const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
-    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->together == 0;
+    p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->shared_groups == 0;
     // An odd vector makes three of the last two.
-    const int64_t panels = row_count <= 3 && p->vectors >= 4 ? ceil_div(p->vectors, 4) : most(1, p->vectors / 2);
+    const int64_t panels = row_count <= 3 && p->vectors >= 4 ? ceil_div(p->vectors, 4) : max(1, p->vectors / 2);
     p->wide = ceil_div(p->vectors, panels);
     p->panels = panels + (p->rest > 0);
 
@@ -333,15 +333,15 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const bool padded = low < 0 || high > w->in;
     const bool pixels_of_units = sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->in_c == 1 &&
                                  s->reduced % UNIT_CHANNELS == 0;
-    p->copied = padded || !pixels_of_units || p->together > 1;
-    p->picked = VECTORS_PICK ? least(p->channels, LANES / p->together) : 1;
-    p->pixel = p->together > 1 ? ceil_div(p->channels, p->picked) * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
-    if (p->copied && p->together == 1 && !p->line)
+    p->copied = padded || !pixels_of_units || p->shared_groups > 1;
+    p->picked = VECTORS_PICK ? min(p->channels, LANES / p->shared_groups) : 1;
+    p->pixel = p->shared_groups > 1 ? ceil_div(p->channels, p->picked) * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
+    if (p->copied && p->shared_groups == 1 && !p->line)
         p->pixel = copied_pixel(p->pixel, w->in_step);
     p->chunks = 1, p->chunk = p->channels;
     p->padded = padded && !far_dilated(w);
-    p->inside = pixels_of_units && p->together == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
-    p->interleaved = s->in_c != 1 && s->out_c != 1 && p->together == 1 && h->taps == 1 && h->in == h->out &&
+    p->inside = pixels_of_units && p->shared_groups == 1 && s->in_x[2] == p->pixel * UNIT_CHANNELS;
+    p->interleaved = s->in_c != 1 && s->out_c != 1 && p->shared_groups == 1 && h->taps == 1 && h->in == h->out &&
                      h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
                      s->out_x[1] == 1 && s->in_x[2] == h->in && s->out_x[2] == h->out;
     shape_blocks(p, ROWS_BYTES);
@@ -351,7 +351,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
         p->stacked = p->own = p->copied = p->kept = true;
         p->interleaved = p->inside = false;
         p->pixel = copied_pixel(p->channels, 1);
-        p->apart = p->row_blocks = p->column_blocks = p->steps = 1;
+        p->spacing = p->row_blocks = p->column_blocks = p->steps = 1;
         p->rows = ceil_div(h->out, h->out_step), p->columns = w->out;
         p->kept_bytes = p->groups * d->in * h->in * w->in * p->pixel * 4;
     } else if (!p->own)
@@ -360,7 +360,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads them
     // again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to 1.4.
     const bool few_rows = problem->N * d->out * h->out <= w->out;
-    p->in_place = p->own && !stacked && few_rows && p->together == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 &&
+    p->in_place = p->own && !stacked && few_rows && p->shared_groups == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 &&
                   s->lanes % LANES == 0;
     // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
     // read again, unless all weights are finite.
@@ -368,26 +368,26 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
                        (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
     const bool large = outgrows_caches(s);
-    p->streamed = lines && large && p->direct && p->together == 1 && s->out_n % LANES == 0 &&
+    p->streamed = lines && large && p->direct && p->shared_groups == 1 && s->out_n % LANES == 0 &&
                   s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0;
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
-    p->groups_of_panels = least(p->panels, most(1, ceil_div(4 * most(workers, 2), blocks)));
+    p->groups_of_panels = min(p->panels, max(1, ceil_div(4 * max(workers, 2), blocks)));
 
-    const bool planes = p->together == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
-    p->joined = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
+    const bool planes = p->shared_groups == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
+    p->contiguous = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
                 w->in < SHORT_ROW && p->divisor == 1;
-    p->met = w->out_step;
+    p->with_taps = w->out_step;
     for (int a = 0; a < 3 && s->out_c != 1 && s->out_x[2] == 1 && p->chunks == 1; a++)
-        p->spread |= phases_met(&s->axes[a], s->axes[a].out_step, backward) < s->axes[a].out_step;
+        p->spread |= phases_with_taps(&s->axes[a], s->axes[a].out_step, backward) < s->axes[a].out_step;
     if (p->spread)
-        p->met = phases_met(w, w->out_step, backward);
-    p->held = !p->interleaved && !p->spread && p->apart == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
-              s->out_x[1] == w->out && w->out % LANES != 0 ? most(1, HELD_COLUMNS / w->out) : 1;
+        p->with_taps = phases_with_taps(w, w->out_step, backward);
+    p->finished_rows = !p->interleaved && !p->spread && p->spacing == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
+              s->out_x[1] == w->out && w->out % LANES != 0 ? max(1, HELD_COLUMNS / w->out) : 1;
 
     p->rows_bytes = p->kept ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
-    const int64_t finished = least(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->held); // at once
-    p->buffer_bytes = p->direct ? 0 : rounded(columns_met(p, finished) * p->wide * LANES * 4);
+    const int64_t finished = min(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->finished_rows); // at once
+    p->buffer_bytes = p->direct ? 0 : rounded(columns_with_taps(p, finished) * p->wide * LANES * 4);
     if (p->stacked && !p->direct)
         p->buffer_bytes = rounded(d->out * h->out * stacked_pitch(p, p->wide) * 4);
     p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
@@ -399,7 +399,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
-    p->streamed |= p->spread && p->together == 1 && large;
+    p->streamed |= p->spread && p->shared_groups == 1 && large;
 }
 
 // From one of a tile's pixels to the next, in bytes.

@@ -18,7 +18,7 @@
 // Rejected: columns of all images as one row, for 1x1 over 7x7 and 14x14, gathered first: 320 channels to 1280 f32 0.92 to
 // 0.96 times as fast, bf16 0.95 to 1.0, 512 to 2048 0.97 to 1.03.
 //
-// Elsewhere, zeros beside a row's ends are multiplied. Where that gives NaN the pixel is done again from its own taps.
+// Elsewhere, zeros beside a row's ends are multiplied. Where that gives NaN the pixel is recomputed with in-bounds taps.
 
 #include "engine.h"
 #include "solve.h"
@@ -26,11 +26,11 @@
 enum {
     BLOCK_BYTES = 512 << 10, // of the copied rows: half of a second-level cache
     MANY_TASKS = 64,         // more are not made
-    MOST_STEP = 8,           // up to which columns are told apart in registers
+    MAX_STEP = 8,           // up to which columns are told apart in registers
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
-    LEAST_STRIDED = 4,       // reduced channels
+    MIN_STRIDED = 4,       // reduced channels
     BRIEF_STEPS = 112,       // of a sum, up to which it is brief,
     BRIEF_TASKS = 16,        // and so many tasks are wanted
     SHARED_LANES = 32,       // fewer are not a task: each one copies the input
@@ -82,7 +82,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                   problem->w_g % UNIT_CHANNELS == 0;
     // Where the last vectors, which end with the row, are few.
     const int64_t brief_columns = ceil_div(w->out, LANES) * LANES;
-    p->brief = taps > 1 && taps * p->channels <= BRIEF_STEPS && s->lanes >= MOST_STEP_ROWS && s->out_x[2] == 1 &&
+    p->brief = taps > 1 && taps * p->channels <= BRIEF_STEPS && s->lanes >= MAX_STEP_ROWS && s->out_x[2] == 1 &&
                h->out_step == 1 && w->out_step == 1 && w->out >= LANES && 4 * w->out >= 3 * brief_columns;
     p->along_taps = !p->brief && w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     // Rows of a tile whose distance is near a multiple of 4 KiB would share few sets of the first-level cache.
@@ -96,16 +96,16 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->padded = low < 0 || high > w->in;
     p->copied = p->brief || p->padded || sizeof(elem) != sizeof(unit) || s->in_x[2] != 1 || w->in_step != 1 ||
                 s->in_c * 4 % 2048 == 0;
-    p->columns = least(row_count, (p->brief && height == 1 ? 4 : 1) * BLOCK_VECTORS * LANES);
+    p->columns = min(row_count, (p->brief && height == 1 ? 4 : 1) * BLOCK_VECTORS * LANES);
     for (;;) {
         widen_rows(p, backward);
-        if (p->columns <= 4 * LANES || d->taps * least(h->taps, h->in) * w->in_step * p->part_step * p->channels * 4 <= BLOCK_BYTES)
+        if (p->columns <= 4 * LANES || d->taps * min(h->taps, h->in) * w->in_step * p->part_step * p->channels * 4 <= BLOCK_BYTES)
             break;
         p->columns = ceil_div(ceil_div(p->columns, 2), LANES) * LANES;
     }
     // Blocks of even width, rather than a narrow one at the end.
     p->column_blocks = ceil_div(row_count, p->columns);
-    p->columns = least(p->columns, ceil_div(ceil_div(row_count, p->column_blocks), LANES) * LANES);
+    p->columns = min(p->columns, ceil_div(ceil_div(row_count, p->column_blocks), LANES) * LANES);
     p->column_blocks = ceil_div(row_count, p->columns);
     // Nor one of less than a vector, where tiles are one wide at least.
     for (; p->brief && w->out - (p->column_blocks - 1) * p->columns < LANES; p->column_blocks = ceil_div(w->out, p->columns))
@@ -116,7 +116,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->channel_step = p->copied ? p->part_step * w->in_step : s->in_c;
     const int64_t row_bytes = d->taps * p->channels * p->part_step * w->in_step * 4;
     span(h, backward, 0, 1, &low, &high);
-    p->slots = most(1, least(high - low, h->in));
+    p->slots = max(1, min(high - low, h->in));
     const int64_t planes = problem->N * problem->G * d->out * p->column_blocks;
     p->rows = height;
     for (;;) {
@@ -127,17 +127,17 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     }
     for (p->rows = p->brief ? height : p->rows; p->brief; p->rows = ceil_div(p->rows, 2)) {
         span(h, backward, 0, p->rows, &low, &high);
-        p->slots = most(1, least(high - low, h->in));
+        p->slots = max(1, min(high - low, h->in));
         if (p->rows == 1 || (p->slots * row_bytes <= BLOCK_BYTES / 2 && planes * ceil_div(height, p->rows) >= BRIEF_TASKS))
             break;
     }
     p->row_blocks = ceil_div(height, p->rows);
     p->streamed = p->brief && w->out % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[0] % LANES == 0 &&
                   s->out_c % LANES == 0 && s->out_n % LANES == 0 && outgrows_caches(s);
-    const int64_t wanted = ceil_div((p->copied ? 2 : 4) * most(workers, 2), planes * p->row_blocks);
-    p->shares = most(1, least(wanted, s->lanes / SHARED_LANES));
+    const int64_t wanted = ceil_div((p->copied ? 2 : 4) * max(workers, 2), planes * p->row_blocks);
+    p->shares = max(1, min(wanted, s->lanes / SHARED_LANES));
     p->rows_bytes = p->copied ? rounded(p->slots * row_bytes) : 0;
-    p->runs_bytes = rounded(taps * most(1, p->along_taps || p->brief ? p->channels : 1) * (int64_t)sizeof(run));
+    p->runs_bytes = rounded(taps * max(1, p->along_taps || p->brief ? p->channels : 1) * (int64_t)sizeof(run));
     p->buffer_bytes = rounded((ceil_div(p->columns, LANES) * LANES + LANES) * 16 * 4 * (p->in_turns ? w->out_step : 1));
     p->bias_bytes = rounded(problem->G * s->lanes * LANES * 4);
     p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
@@ -155,7 +155,7 @@ typedef struct call {
     int64_t *positions;
     char *workers;
     bool streamed;
-    ivec turns[MOST_INTERLEAVED]; // lanes of the channels of a pixel, or of the phases of a row
+    ivec turns[MAX_INTERLEAVED]; // lanes of the channels of a pixel, or of the phases of a row
 } call;
 
 // Where the weights of a tap begin in a row of scalars, and how far apart its channels are. Along taps, those of one
@@ -177,9 +177,9 @@ static void pack_taps(const call *c, const elem *from, unit *to) {
     const solve *s = &p->s;
     const int64_t *k = s->problem->taps, taps = k[0] * k[1] * k[2];
     for (int64_t t = 0; t < taps; t += LANES) {
-        const int64_t count = least(LANES, taps - t);
+        const int64_t count = min(LANES, taps - t);
         for (int64_t i = 0; i < p->channels; i += LANES) {
-            const int64_t units = least(LANES, p->channels - i);
+            const int64_t units = min(LANES, p->channels - i);
             vec v[LANES];
             UNROLL for (int64_t u = 0; u < LANES; u++) {
                 const int64_t channel = (i + u) * UNIT_CHANNELS;
@@ -204,7 +204,7 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
     const opwright_problem *problem = s->problem;
     const int64_t *k = problem->taps;
     const int64_t of_group = ceil_div(s->lanes, LANES), group = task / of_group, lane = task % of_group * LANES;
-    const int64_t rows = least(LANES, s->lanes - lane);
+    const int64_t rows = min(LANES, s->lanes - lane);
     const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
     unit *to = (unit *)c->packed + (group * s->lanes + lane) * p->weights_pitch;
     const bool taps_first = problem->w_k[2] == 1 && problem->w_k[1] == k[2] && problem->w_k[0] == k[1] * k[2];
@@ -220,7 +220,7 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
         place_tap(p, c->positions[t], t, &begin, &step);
         if (s->w_lane == 1 && step == 1 && rows > 1) {
             for (int64_t i = 0; i < p->channels; i += LANES) {
-                const int64_t channel = i * UNIT_CHANNELS, units = least(LANES, p->channels - i);
+                const int64_t channel = i * UNIT_CHANNELS, units = min(LANES, p->channels - i);
                 transpose(tap + channel * s->w_reduced, s->w_reduced, s->reduced - channel, 1, rows, to + begin + i,
                           p->weights_pitch, units);
             }
@@ -230,7 +230,7 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
             for (int64_t i = 0; i < p->channels; i += LANES)
                 units_store_part(to + row * p->weights_pitch + begin + i,
                                  channel_units(tap + row * s->w_lane + i * UNIT_CHANNELS, s->reduced - i * UNIT_CHANNELS),
-                                 least(LANES, p->channels - i));
+                                 min(LANES, p->channels - i));
         if (s->w_reduced == 1 && step == 1)
             continue;
         for (int64_t row = 0; row < rows; row++)
@@ -266,14 +266,14 @@ typedef struct block {
 // Pixels [low, low + count) of a row of input as a line for each unit of channels, `line` units apart, zeros beyond
 // the row's ends.
 static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t line) {
-    const int64_t first = least(most(0, -low), count), last = most(first, least(count, s->axes[2].in - low));
+    const int64_t first = min(max(0, -low), count), last = max(first, min(count, s->axes[2].in - low));
     for (int64_t c = 0; c < s->reduced; c += UNIT_CHANNELS) {
         memset(to + c / UNIT_CHANNELS * line, 0, (size_t)first * sizeof *to);
         memset(to + c / UNIT_CHANNELS * line + last, 0, (size_t)(line - last) * sizeof *to);
     }
     for (int64_t x = first; x < last; x += LANES)
         for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
-            const int64_t pixels = least(LANES, last - x), channels = least(LANES * UNIT_CHANNELS, s->reduced - c);
+            const int64_t pixels = min(LANES, last - x), channels = min(LANES * UNIT_CHANNELS, s->reduced - c);
             const elem *from = row + (low + x) * s->in_x[2] + c;
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++) {
@@ -305,13 +305,13 @@ INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t coun
     for (int64_t x = 0; x * step < count; x += LANES) {
         const int64_t first = (low + x * step) * pixel, end = first + distance * LANES;
         const elem *from = row + first;
-        elem edge[MOST_STEP * LANES] = {0};
+        elem edge[MAX_STEP * LANES] = {0};
         if (first < 0 || end > there) {
-            const int64_t begin = least(most(first, 0), there), length = most(0, least(end, there) - begin);
+            const int64_t begin = min(max(first, 0), there), length = max(0, min(end, there) - begin);
             memcpy(edge + (begin - first), row + begin, (size_t)length * sizeof *row);
             from = edge;
         }
-        vec v[MOST_STEP];
+        vec v[MAX_STEP];
         UNROLL for (int64_t j = 0; j < distance; j++)
             v[j] = elem_load(from + j * LANES);
         for (int64_t part = 0; part < step; part++)
@@ -343,7 +343,7 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
     const solve *s = &p->s;
     const int64_t step = s->axes[2].in_step, extent = s->axes[2].in;
     if (step == 1 && s->in_x[2] == 1) {
-        const int64_t first = least(most(0, -low), count), last = most(first, least(count, extent - low));
+        const int64_t first = min(max(0, -low), count), last = max(first, min(count, extent - low));
         // Rows are short: whole vectors are stored, zeros behind the last pixels, into what the row has room for.
         int64_t x = 0;
         for (; x < first; x += LANES)
@@ -364,8 +364,8 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
         every[i] = (int32_t)(i * step);
     for (int64_t x = 0; x * step < count; x += LANES) {
         const int64_t column = low + x * step;
-        if (s->in_x[2] == 1 && step > 1 && step <= MOST_STEP && column >= 0 && column + step * LANES <= extent) {
-            vec v[MOST_STEP];
+        if (s->in_x[2] == 1 && step > 1 && step <= MAX_STEP && column >= 0 && column + step * LANES <= extent) {
+            vec v[MAX_STEP];
             for (int64_t j = 0; j < step; j++)
                 v[j] = unit_line(row + column + j * LANES, s->in_c, channels, 1, LANES);
             for (int64_t part = 0; part < step; part++)
@@ -375,8 +375,8 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
         }
         for (int64_t part = 0; part < step; part++) {
             // Column low + part + x*step.
-            const int64_t first = most(x, low + part < 0 ? ceil_div(-low - part, step) : 0);
-            const int64_t last = least(least(x + LANES, ceil_div(count - part, step)),
+            const int64_t first = max(x, low + part < 0 ? ceil_div(-low - part, step) : 0);
+            const int64_t last = min(min(x + LANES, ceil_div(count - part, step)),
                                        low + part >= extent ? 0 : (extent - 1 - low - part) / step + 1);
             if (first < last) {
                 const elem *from = row + (low + part + first * step) * s->in_x[2];
@@ -419,15 +419,15 @@ static void place_rows(block *b, int64_t row_q, int64_t end_q) {
     const axis *h = &s->axes[1];
     int64_t low, high;
     span(h, s->backward, row_q, end_q, &low, &high);
-    b->first_row = most(low, 0);
-    low = most(low, b->placed_row), high = most(low, least(high, h->in));
+    b->first_row = max(low, 0);
+    low = max(low, b->placed_row), high = max(low, min(high, h->in));
     b->placed_row = high;
     for (int64_t t = b->depth_first; t < b->depth_last; t++)
         for (int64_t row = low; row < high; row++) {
             const elem *from = b->image + t * s->axes[0].offset_step * s->in_x[0] + row * s->in_x[1];
             unit *to = b->rows + t * b->plane_step + (p->brief ? row - b->first_row : row % p->slots) * b->row_step;
             const int64_t distance = s->axes[2].in_step * s->in_x[2];
-            if (p->copied && s->in_c == 1 && s->in_x[2] != 1 && distance <= MOST_STEP) {
+            if (p->copied && s->in_c == 1 && s->in_x[2] != 1 && distance <= MAX_STEP) {
                 switch (distance) { // known, it keeps the vectors in registers
                 case 2: copy_close(p, from, b->placed_column, b->placed_columns, to, 2); break;
                 case 3: copy_close(p, from, b->placed_column, b->placed_columns, to, 3); break;
@@ -486,14 +486,14 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
 static void finish(const float *from, int64_t pitch, int64_t rows, int64_t columns, elem *to, int64_t q_step,
                    int64_t row_step) {
     for (int64_t x = 0; x < columns; x += LANES) {
-        const int64_t count = least(LANES, columns - x);
+        const int64_t count = min(LANES, columns - x);
         if (row_step != 1 || q_step == 1) {
             for (int64_t m = 0; m < rows; m++)
                 store_line(to + m * row_step + x * q_step, q_step, vec_load(from + m * pitch + x), count);
             continue;
         }
         for (int64_t first = 0; first < rows; first += LANES) {
-            const int64_t here = least(LANES, rows - first);
+            const int64_t here = min(LANES, rows - first);
             vec v[LANES];
             UNROLL for (int64_t m = 0; m < LANES; m++)
                 v[m] = m < here ? vec_load(from + (first + m) * pitch + x) : (vec){0};
@@ -516,7 +516,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     const plan *p = &c->p;
     const solve *s = &p->s;
     const axis *w = &s->axes[2];
-    const int64_t q0 = b->column0, q1 = least(b->column1, columns->count), count = q1 - q0;
+    const int64_t q0 = b->column0, q1 = min(b->column1, columns->count), count = q1 - q0;
     operands o = {.runs = b->runs, .bias_row = p->phases ? 0 : LANES};
     o.step = list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
     o.scalars = c->packed + channel * p->weights_pitch;
@@ -535,9 +535,9 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     // long. The last tile ends with the row, and repeats columns of the one before. Through scratch, columns past the last
     // one are computed and not stored.
     const int64_t whole = p->copied && !o.elements ? vectors : count / LANES;
-    const int64_t most_wide = mr <= MOST_8 ? 8 : mr <= MOST_4 ? 4 : mr <= MOST_3 ? 3 : mr <= MOST_2 ? 2 : 1;
+    const int64_t max_wide = mr <= MAX_8 ? 8 : mr <= MAX_4 ? 4 : mr <= MAX_3 ? 3 : mr <= MAX_2 ? 2 : 1;
     for (int64_t v = 0; v < vectors;) {
-        const int64_t left = vectors - v, tiles = most(ceil_div(left, most_wide), v == 0 && whole > 0 && whole < vectors ? 2 : 1);
+        const int64_t left = vectors - v, tiles = max(ceil_div(left, max_wide), v == 0 && whole > 0 && whole < vectors ? 2 : 1);
         const int64_t even = ceil_div(left, tiles), nb = even > 4 ? left >= 8 ? 8 : 4 : even;
         const int64_t at = v + nb <= whole ? v * LANES : count - nb * LANES;
         o.vectors = b->base + at;
@@ -546,12 +546,12 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         v += nb;
     }
     // Columns with taps beyond the row's ends whose zeros met an Inf or a NaN.
-    const int64_t inside = ceil_div(most(0, -columns->offset), w->in_step);
+    const int64_t inside = ceil_div(max(0, -columns->offset), w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
     const int64_t outside = room < 0 ? 0 : room / w->in_step + 1;
     for (int64_t q = q0; columns->taps > 0 && q < q1; q++) {
         if (q >= inside && q < outside) {
-            q = most(q, least(outside, q1) - 1);
+            q = max(q, min(outside, q1) - 1);
             continue;
         }
         bool nan = false;
@@ -596,7 +596,7 @@ static void row_in_turns(const block *b, const phase *rows, int64_t row_q, int64
     }
     for (int64_t m = 0; m < mr; m++)
         store_interleaved(b->buffer + m * pitch, mr * pitch, w->out_step, c->turns,
-                          least(w->out, b->column1 * w->out_step) - begin, out + m * s->out_c + begin);
+                          min(w->out, b->column1 * w->out_step) - begin, out + m * s->out_c + begin);
 }
 
 // The steps of rows of output that have taps [first, last) of the rows, counted from row_q's first row of input.
@@ -621,8 +621,8 @@ static int64_t list_steps(const block *b, const phase *columns, int64_t first, i
 // The shape of tiles that does the least, for the last ones of a row and of the lanes end with these and do some again.
 static void step_shape(int64_t lanes, int64_t columns, int64_t *nb, int64_t *mr) {
     int64_t best = INT64_MAX;
-    for (int64_t b = 1; b <= MOST_STEP_VECTORS && b * LANES <= columns; b++)
-        for (int64_t m = 1; m <= least(MOST_STEP_ROWS, lanes); m++) {
+    for (int64_t b = 1; b <= MAX_STEP_VECTORS && b * LANES <= columns; b++)
+        for (int64_t m = 1; m <= min(MAX_STEP_ROWS, lanes); m++) {
             const int64_t cost = ceil_div(columns, b * LANES) * ceil_div(lanes, m) * (b * m + 4); // and what a step takes by itself
             if (STEP_TABLE[b][m] && cost <= best)
                 best = cost, *nb = b, *mr = m;
@@ -643,7 +643,7 @@ static void brief_block(block *b, int64_t first, int64_t lanes, elem *out) {
     step_shape(lanes, count, &nb, &mr);
     place_rows(b, b->row0, b->row1);
     for (int64_t lane = 0; lane < lanes; lane += mr) {
-        const int64_t channel = least(lane, lanes - mr);
+        const int64_t channel = min(lane, lanes - mr);
         o.scalars = c->packed + (first + channel) * p->weights_pitch;
         o.bias = c->biases + (first + channel) * LANES;
         int64_t listed_first = -1, listed_last = -1;
@@ -656,7 +656,7 @@ static void brief_block(block *b, int64_t first, int64_t lanes, elem *out) {
             const unit *in = b->base + (q * h->in_step + rows.offset - b->first_row) * b->row_step;
             elem *to = out + channel * s->out_c + q * s->out_x[1] + b->column0;
             for (int64_t x = 0; x < count; x += nb * LANES) {
-                const int64_t at = least(x, count - nb * LANES);
+                const int64_t at = min(x, count - nb * LANES);
                 o.vectors = in + at, o.out = to + at;
                 STEP_TABLE[nb][mr](&o);
             }
@@ -679,9 +679,9 @@ static void task(const void *context, int64_t task, int64_t worker) {
     const int64_t share = task % p->shares;
     task /= p->shares;
     b.column0 = task % p->column_blocks * p->columns, task /= p->column_blocks;
-    b.column1 = least(b.column0 + p->columns, ceil_div(w->out, w->out_step));
+    b.column1 = min(b.column0 + p->columns, ceil_div(w->out, w->out_step));
     b.row0 = task % p->row_blocks * p->rows, task /= p->row_blocks;
-    b.row1 = least(b.row0 + p->rows, ceil_div(h->out, h->out_step));
+    b.row1 = min(b.row0 + p->rows, ceil_div(h->out, h->out_step));
     b.plane = task % d->out, task /= d->out;
     b.group = task % s->problem->G, b.n = task / s->problem->G;
     b.depth = phase_of(d, b.plane % d->out_step, s->backward), b.plane_q = b.plane / d->out_step;
@@ -697,7 +697,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
     }
     // Phases share long runs whose vectors come from the second-level cache: more rows read them less often.
     const int64_t wide = b.column1 - b.column0;
-    const int64_t limit = wide > 2 * LANES && !p->phases ? MOST_4 : wide > LANES ? MOST_2 : MOST_1;
+    const int64_t limit = wide > 2 * LANES && !p->phases ? MAX_4 : wide > LANES ? MAX_2 : MAX_1;
     for (int64_t q = b.row0; q < b.row1; q++) {
         place_rows(&b, q, q + 1);
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
@@ -752,7 +752,7 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     // What strides leave out costs as much to copy as 6 products of a vector, half empty or not, where channels are not few:
     // 16 channels to 8, 3x3, stride 2 0.3 (NXC) to 0.7 times as fast, to 2 0.35 to 0.8, 3 to 8, 7x7 1.0, 3 to 4 1.7 times.
     const int64_t steps = s->axes[0].in_step * s->axes[1].in_step * w->in_step;
-    const bool strided = w->in_step > 1 && s->reduced >= LEAST_STRIDED && taps * (LANES - s->lanes) < 6 * LANES * steps;
+    const bool strided = w->in_step > 1 && s->reduced >= MIN_STRIDED && taps * (LANES - s->lanes) < 6 * LANES * steps;
     const bool fills = over_channels_fills(problem, backward);
     return (product && !shared && !(across && s->lanes >= LANES)) || (p.brief && !fills && !strided) ||
            (s->lanes < LANES && !fills && !strided);
@@ -762,8 +762,8 @@ int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward, workers);
-    const int64_t bytes = p.bias_bytes + p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
-    return p.brief ? most(bytes, over_channels_scratch(problem, backward, workers)) : bytes;
+    const int64_t bytes = p.bias_bytes + p.positions_bytes + p.weights_bytes + max(1, workers) * worker_bytes(&p);
+    return p.brief ? max(bytes, over_channels_scratch(problem, backward, workers)) : bytes;
 }
 
 void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,

@@ -118,8 +118,8 @@ INLINE int64_t taps_high(const taps *t, int64_t size) {
 
 // Without the taps that fall outside [0, size).
 INLINE taps clipped(taps t, int64_t size) {
-    const int64_t first = taps_low(&t), end = least(t.count, taps_high(&t, size));
-    return (taps){most(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
+    const int64_t first = taps_low(&t), end = min(t.count, taps_high(&t, size));
+    return (taps){max(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
 }
 
 // Outputs `step` apart, in positions of the output, meet inputs a whole number of taps' steps apart, `in_step` of

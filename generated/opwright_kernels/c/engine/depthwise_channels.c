@@ -120,9 +120,9 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
         }
     } else {
         // Taps that some pixel meets.
-        int64_t k = most(0, low - (P - 1) * t->in_step), end = least(t->w_taps.count, high);
+        int64_t k = max(0, low - (P - 1) * t->in_step), end = min(t->w_taps.count, high);
         if (pairs)
-            k -= k % 2, end = least(t->w_taps.count, end + end % 2);
+            k -= k % 2, end = min(t->w_taps.count, end + end % 2);
         const int64_t alone_from = pairs ? end - end % 2 : k;
         in += k * pitch, w += k * w_step;
         for (; pairs && k < alone_from; k += 2, in += 2 * pitch, w += 2 * w_step) {
@@ -256,7 +256,7 @@ INLINE void prefetch_next(const tile *t, bool outputs) {
         const int64_t y = t->h.at + j * t->h.at_step;
         if (y < 0 || y >= t->in_size[1])
             continue;
-        const elem *at = t->in + y * t->in_x[1] + most(0, t->w_taps.at) * t->in_x[2];
+        const elem *at = t->in + y * t->in_x[1] + max(0, t->w_taps.at) * t->in_x[2];
         for (int64_t i = 0; i < P * t->in_step; i++)
             __builtin_prefetch(at + i * t->w_taps.at_step * t->in_x[2], 0, 2);
     }
@@ -280,11 +280,11 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
     // 16 images of 112x112x32.
     const bool far = s->problem->N * s->in_n > FAR;
     for (int64_t pair = row; pair < end; pair += 2 * rows.step)
-        for (int64_t h = pair; h < least(pair + rows.step, end); h++) {
+        for (int64_t h = pair; h < min(pair + rows.step, end); h++) {
             t.rows = h + rows.step < end ? 2 : 1;
             t.h = taps_of(s, 1, h);
             elem *line = out + d * s->out_x[0] + h * s->out_x[1];
-            for (int64_t phase = 0; phase < least(s->axes[2].out_step, width); phase++) {
+            for (int64_t phase = 0; phase < min(s->axes[2].out_step, width); phase++) {
                 const taps first = taps_of(s, 2, phase);
                 const row_of_tiles *kind = tiles_for(units ? unit_tiles : tiles, first.count, t.in_step);
                 const int64_t walk = ((P - 1) * t.in_step + first.count - 1) * first.at_step;
@@ -299,7 +299,7 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
                             t.pixels = over(width - o + columns.step - 1, columns.step);
                         const bool inner = t.w_taps.at >= 0 && t.w_taps.at + walk < t.in_size[2];
                         for (int64_t g = 0; g < G; g += LANES) {
-                            t.lanes = least(LANES, G - g);
+                            t.lanes = min(LANES, G - g);
                             t.in = in + g, t.out = line + o * s->out_x[2] + g;
                             t.w = packed + g * K[0] * K[1] * K[2];
                             t.bias = bias ? lanes_load(bias + g, true, t.lanes) : (vec){0};
@@ -325,7 +325,7 @@ typedef struct packing {
     const opwright_problem *p;
     const elem *weights;
     float *to;
-    int32_t *special; // of each block, whether it has an Inf or NaN
+    int32_t *non_finite; // of each block, whether it has an Inf or NaN
     int64_t pair;     // from a tap to the one that it is a pair with, 0: none is
 } packing;
 
@@ -343,14 +343,14 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
     (void)worker;
     const packing *c = context;
     const opwright_problem *p = c->p;
-    const int64_t count = volume(p->taps), lanes = least(LANES, p->G - block * LANES);
+    const int64_t count = volume(p->taps), lanes = min(LANES, p->G - block * LANES);
     const elem *from = c->weights + block * LANES * p->w_g;
     float *to = c->to + block * LANES * count;
     vec zero = {0}; // unless there is an Inf or NaN
     if (dense(p->taps, p->w_k)) {
         for (int64_t k = 0; k < count; k += LANES) {
             vec v[LANES];
-            square_load(v, from + k, p->w_g, lanes, least(LANES, count - k));
+            square_load(v, from + k, p->w_g, lanes, min(LANES, count - k));
             UNROLL for (int i = 0; i < LANES; i++) if (i < count - k) {
                 vec_store(to + (k + i) * LANES, v[i]);
                 zero += v[i] - v[i];
@@ -368,7 +368,7 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
             vec_store(to + k * LANES, v);
             zero += v - v;
         }
-    c->special[block] = uvec_any((uvec)(zero != zero));
+    c->non_finite[block] = uvec_any((uvec)(zero != zero));
     for (int64_t k = 0; c->pair != 0 && k < count; k += p->taps[2])
         pair_taps(to + k * LANES, p->taps[2], c->pair);
 }
@@ -377,7 +377,7 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
 static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t count, bool units, elem *to) {
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
-        square_load(v, from + x, channel, lanes, least(LANES, count - x));
+        square_load(v, from + x, channel, lanes, min(LANES, count - x));
         UNROLL for (int i = 0; i < LANES; i++) if (i < count - x)
             units ? unit_store(to + (x + i) * LANES * UNIT_ELEMS, v[i]) : elem_store(to + (x + i) * LANES, v[i]);
     }
@@ -390,7 +390,7 @@ static void separate(const elem *from, int64_t channel, int64_t lanes, int64_t c
             v[i] = i < count - x ? elem_load(from + (x + i) * LANES) : (vec){0};
         vec_transpose(v);
         UNROLL for (int i = 0; i < LANES; i++) if (i < lanes)
-            lanes_store(to + i * channel + x, v[i], true, least(LANES, count - x));
+            lanes_store(to + i * channel + x, v[i], true, min(LANES, count - x));
     }
 }
 
@@ -416,7 +416,7 @@ typedef struct call {
     const elem *in, *bias;
     elem *out;
     const float *packed;
-    const int32_t *special;
+    const int32_t *non_finite;
     char *own;  // of the first worker
     int64_t own_bytes;
     int64_t rows, row_tasks, block_tasks;
@@ -427,13 +427,13 @@ static void last_task(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const solve *s = &c->s;
     const int64_t first = task % c->block_tasks * TASK_BLOCKS * LANES;
-    const int64_t G = least(TASK_BLOCKS * LANES, s->problem->G - first);
+    const int64_t G = min(TASK_BLOCKS * LANES, s->problem->G - first);
     task /= c->block_tasks;
     const int64_t row = task % c->row_tasks * c->rows, d = task / c->row_tasks % s->axes[0].out;
     const int64_t n = task / c->row_tasks / s->axes[0].out;
     lanes_rows(s, false, false, c->in + n * s->in_n + first, c->packed + first * volume(s->problem->taps),
                c->bias ? c->bias + first : 0, c->out + n * s->out_n + first, G, d, row,
-               least(s->axes[1].out, row + c->rows));
+               min(s->axes[1].out, row + c->rows));
 }
 
 // Kernels of many taps find their input where it is dense: channels last lie pages apart, in few sets of the first
@@ -459,8 +459,8 @@ static sheet sheet_of(const solve *s) {
     const int64_t many = P * lattice_of(s, 2).classes, q = ceil_div(ceil_div(a->out, a->out_step), many) * many;
     int64_t low, high;
     span(a, s->backward, 0, 1, &low, &high);
-    sheet to = {.left = most(0, -low)};
-    to.width = to.left + most(a->in, (q - 1) * a->in_step + high);
+    sheet to = {.left = max(0, -low)};
+    to.width = to.left + max(a->in, (q - 1) * a->in_step + high);
     to.units = of_units(s), to.pair = to.units && OPWRIGHT_PAIRS ? a->offset_step : 0;
     scratch_distances(s->backward ? s->problem->small : s->problem->big, to.width, LANES * (to.units ? UNIT_ELEMS : 1),
                       to.x);
@@ -498,7 +498,7 @@ INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const e
         int64_t left = width;
         for (int64_t x = 0, count = rows * width; x < count; x += LANES) {
             vec v[LANES];
-            square_load(v, in + x, s->in_c, lanes, least(LANES, count - x));
+            square_load(v, in + x, s->in_c, lanes, min(LANES, count - x));
             UNROLL for (int i = 0; i < LANES; i++) if (i < count - x) {
                 sheet_store(units, to, v[i]);
                 to += step;
@@ -520,7 +520,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     const solve *s = &c->s;
     const opwright_problem *p = s->problem;
     const int64_t blocks = ceil_div(p->G, LANES), n = task / blocks, g = task % blocks * LANES;
-    const int64_t lanes = least(LANES, p->G - g), *in_size = s->backward ? p->small : p->big;
+    const int64_t lanes = min(LANES, p->G - g), *in_size = s->backward ? p->small : p->big;
     const int64_t *out_size = s->backward ? p->big : p->small;
     const sheet sheet = sheet_of(s);
     elem *in = (elem *)(void *)(c->own + worker * c->own_bytes);
@@ -543,11 +543,11 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     if (!last && p->N * s->in_n > NEAR) {
         // What the next task reads, and this one's output, while it computes: 0.6 instead of 0.9 ms for 5x5 over 16
         // images of 960x7x7.
-        prefetch(from + LANES * s->in_c, most(0, least(LANES, p->G - g - LANES)) * volume(in_size), 0);
+        prefetch(from + LANES * s->in_c, max(0, min(LANES, p->G - g - LANES)) * volume(in_size), 0);
         prefetch(to, lanes * volume(out_size), 1);
     }
     for (int64_t d = 0; d < s->axes[0].out; d++)
-        lanes_rows(&inner, !c->special[g / LANES], sheet.units, in + sheet.left * sheet.x[2], c->packed + g * volume(p->taps), bias,
+        lanes_rows(&inner, !c->non_finite[g / LANES], sheet.units, in + sheet.left * sheet.x[2], c->packed + g * volume(p->taps), bias,
                    last ? to : out, last ? lanes : LANES, d, 0, s->axes[1].out);
     if (!last)
         separate(out, s->out_c, lanes, volume(out_size), to);
@@ -561,20 +561,20 @@ static int64_t data_bytes(const solve *s) {
     const int64_t in = volume(in_size) / in_size[2] * sheet_of(s).x[1] * (int64_t)sizeof(elem);
     return rounded(in) + (channels_last(p) ? 0 : plane_bytes(s->backward ? p->big : p->small));
 }
-static int64_t special_bytes(const opwright_problem *p) { return rounded(ceil_div(p->G, LANES) * 4); }
+static int64_t non_finite_bytes(const opwright_problem *p) { return rounded(ceil_div(p->G, LANES) * 4); }
 
 int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int64_t workers) {
     const solve s = solve_of(p, backward);
-    return rounded(packed_bytes(p)) + special_bytes(p) + workers * data_bytes(&s);
+    return rounded(packed_bytes(p)) + non_finite_bytes(p) + workers * data_bytes(&s);
 }
 
 void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
                         const elem *bias, elem *out, const opwright_team *team, void *scratch) {
-    int32_t *special = (int32_t *)(void *)((char *)scratch + rounded(packed_bytes(p)));
-    call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .special = special,
-              .own = (char *)special + special_bytes(p)};
+    int32_t *non_finite = (int32_t *)(void *)((char *)scratch + rounded(packed_bytes(p)));
+    call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .non_finite = non_finite,
+              .own = (char *)non_finite + non_finite_bytes(p)};
     const bool sheets = !channels_last(p) || many_taps(p);
-    const packing pack = {p, weights, scratch, special,
+    const packing pack = {p, weights, scratch, non_finite,
                           sheets && OPWRIGHT_PAIRS && of_units(&c.s) ? backward ? -c.s.axes[2].classes : 1 : 0};
     const int64_t blocks = ceil_div(p->G, LANES);
     opwright_run(team, pack_block, &pack, blocks);
@@ -584,7 +584,7 @@ void depthwise_channels(const opwright_problem *p, bool backward, const elem *in
         return;
     }
     const axis *axes = c.s.axes;
-    const int64_t pairs = 2 * lattice_of(&c.s, 1).step, wide = axes[2].out * least(p->G, TASK_BLOCKS * LANES);
+    const int64_t pairs = 2 * lattice_of(&c.s, 1).step, wide = axes[2].out * min(p->G, TASK_BLOCKS * LANES);
     c.rows = ceil_div(ceil_div(TASK_OUTPUTS, wide), pairs) * pairs;
     c.row_tasks = ceil_div(axes[1].out, c.rows);
     c.block_tasks = ceil_div(blocks, TASK_BLOCKS);
@@ -677,9 +677,9 @@ INLINE void w_run(const bool units, const int KH, const int KW, const opwright_p
     vec acc[MAX_ROWS][MAX_TAPS];
     UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) acc[i][j] = (vec){0};
     const int64_t S = p->stride[2], D = p->dilation[2], column = k[2] * D - p->pad[2];
-    const int64_t low = least(p->small[2], column < 0 ? ceil_div(-column, S) : 0);
+    const int64_t low = min(p->small[2], column < 0 ? ceil_div(-column, S) : 0);
     const int64_t room = p->big[2] - 1 - column - (KW - 1) * D;
-    const int64_t high = most(low, least(p->small[2], room < 0 ? 0 : room / S + 1));
+    const int64_t high = max(low, min(p->small[2], room < 0 ? 0 : room / S + 1));
     for (; row < end; row++) {
         const int64_t od = row / p->small[1], oh = row % p->small[1];
         const int64_t d = od * p->stride[0] + k[0] * p->dilation[0] - p->pad[0];
@@ -766,7 +766,7 @@ static const struct row_of_blocks w_unit_blocks[] = {
 // Asking for the rows of the next round costs more than it saves: 0.8 ms without, 1.1 with for 16 images of 14x14x512.
 static void w_rows(const bool units, const opwright_problem *p, const elem *big, const elem *small, int64_t G, int64_t row, int64_t end,
                    float *sums) {
-    const int64_t several = most(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
+    const int64_t several = max(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
     for (; row < end; row += several)
         for (int64_t g = 0; g < G; g += LANES) {
             for (int64_t d = 0; d < p->taps[0]; d++)
@@ -778,8 +778,8 @@ static void w_rows(const bool units, const opwright_problem *p, const elem *big,
                                (b->alone && b->columns != p->taps[2]))
                             b++;
                         rows = b->rows, columns = b->columns;
-                        b->run(p, big + g, small + g, least(LANES, G - g), (int64_t[3]){d, h, w}, row,
-                               least(end, row + several), sums + g * K);
+                        b->run(p, big + g, small + g, min(LANES, G - g), (int64_t[3]){d, h, w}, row,
+                               min(end, row + several), sums + g * K);
                     }
                 }
         }
@@ -796,12 +796,12 @@ typedef struct w_call {
 
 // Channels of a task, in blocks.
 static int64_t w_blocks_of(const opwright_problem *p) {
-    return w_copied(p) ? 1 : least(W_BLOCKS, ceil_div(p->G, LANES));
+    return w_copied(p) ? 1 : min(W_BLOCKS, ceil_div(p->G, LANES));
 }
 static int64_t w_chunks(const opwright_problem *p) {
     const int64_t groups = ceil_div(ceil_div(p->G, LANES), w_blocks_of(p));
     const int64_t rows = w_copied(p) ? p->N : p->N * p->small[0] * p->small[1];
-    return least(rows, ceil_div(W_TASKS, groups));
+    return min(rows, ceil_div(W_TASKS, groups));
 }
 
 static void w_task(const void *context, int64_t task, int64_t worker) {
@@ -809,14 +809,14 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
     const opwright_problem *p = c->p;
     const int64_t blocks = ceil_div(p->G, LANES), of_task = w_blocks_of(p), groups = ceil_div(blocks, of_task);
     const int64_t chunk = task / groups, first = task % groups * of_task, g = first * LANES;
-    const int64_t channels = least(of_task * LANES, p->G - g), in_image = p->small[0] * p->small[1];
+    const int64_t channels = min(of_task * LANES, p->G - g), in_image = p->small[0] * p->small[1];
     float *sums = c->sums + (chunk * blocks + first) * LANES * volume(p->taps);
     memset(sums, 0, (size_t)(ceil_div(channels, LANES) * LANES * volume(p->taps)) * 4);
     if (!w_copied(p)) {
-        const int64_t end = least(p->N * in_image, (chunk + 1) * c->rows);
+        const int64_t end = min(p->N * in_image, (chunk + 1) * c->rows);
         for (int64_t row = chunk * c->rows, next; row < end; row = next) {
             const int64_t n = row / in_image;
-            next = least(end, (n + 1) * in_image);
+            next = min(end, (n + 1) * in_image);
             w_rows(false, p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, channels, row - n * in_image,
                    next - n * in_image, sums);
         }
@@ -826,7 +826,7 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
     const bool units = w_elems(p) > 1;
     elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big) * w_elems(p));
     const opwright_problem q = interleaved(p, LANES, LANES * w_elems(p));
-    for (int64_t n = chunk * c->rows; n < least(p->N, (chunk + 1) * c->rows); n++) {
+    for (int64_t n = chunk * c->rows; n < min(p->N, (chunk + 1) * c->rows); n++) {
         if (channels_last(p)) {
             gather(c->big + n * p->big_n + g, p->big, p->big_x, channels, units, big);
             gather(c->small + n * p->small_n + g, p->small, p->small_x, channels, units, small);
@@ -846,7 +846,7 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
     (void)worker;
     const w_call *c = context;
     const opwright_problem *p = c->p;
-    const int64_t blocks = ceil_div(p->G, LANES), lanes = least(LANES, p->G - block * LANES), K = volume(p->taps);
+    const int64_t blocks = ceil_div(p->G, LANES), lanes = min(LANES, p->G - block * LANES), K = volume(p->taps);
     const float *sums = c->sums + block * K * LANES;
     elem *to = c->weights + block * LANES * p->w_g;
     for (int64_t k = 0; k < K; k += LANES) {
@@ -859,10 +859,10 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
         if (dense(p->taps, p->w_k)) {
             vec_transpose(v);
             UNROLL for (int i = 0; i < LANES; i++) if (i < lanes)
-                lanes_store(to + i * p->w_g + k, v[i], true, least(LANES, K - k));
+                lanes_store(to + i * p->w_g + k, v[i], true, min(LANES, K - k));
             continue;
         }
-        for (int64_t i = 0; i < least(LANES, K - k); i++) {
+        for (int64_t i = 0; i < min(LANES, K - k); i++) {
             elem *tap = (elem *)(uintptr_t)tap_of(p, to, k + i);
             if (p->w_g == 1) {
                 lanes_store(tap, v[i], true, lanes);
@@ -895,19 +895,19 @@ void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem
 bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t step = lattice_of(&s, 2).in_step;
-    int64_t most_taps = 0; // of the phases that go without a text of their own
+    int64_t max_taps = 0; // of the phases that go without a text of their own
     for (int64_t phase = 0; phase < s.axes[2].out_step; phase++) {
         const int64_t count = taps_of(&s, 2, phase).count;
         if (tiles_for(tiles, count, step)->taps == 0)
-            most_taps = most(most_taps, count);
+            max_taps = max(max_taps, count);
     }
-    values[0] = most_taps, values[1] = step;
-    return most_taps > 1 && most_taps <= FIXED_COLUMNS && step <= 2;
+    values[0] = max_taps, values[1] = step;
+    return max_taps > 1 && max_taps <= FIXED_COLUMNS && step <= 2;
 }
 
 bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values) {
     const int64_t columns = p->taps[2];
-    values[0] = most(1, least(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
+    values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
     const struct row_of_blocks *b = w_blocks;
     while (b->columns != columns && b->columns != 1)
         b++;

@@ -99,14 +99,14 @@ static plan plan_of(const solve *s) {
         c.row += LANES;
     const int64_t halo = high[0] - c.low[0] + 1, fit = WIDTH_BYTES / 4 / (c.row * c.depth);
     int64_t q = (fit - halo) / s->axes[1].in_step + 1;
-    q = least(rows, most(q, WIDTH_ROWS));
+    q = min(rows, max(q, WIDTH_ROWS));
     c.blocks[0] = ceil_div(rows, q);
     c.q[0] = ceil_div(rows, c.blocks[0]);
     c.in_rows = (c.q[0] - 1) * s->axes[1].in_step + halo;
     c.plane = c.in_rows * c.row;
     c.rows_bytes = rounded(c.depth * c.plane * 4);
     c.units = s->axes[0].out * c.blocks[0] * c.blocks[1];
-    c.task_units = most(1, TASK_OUTPUTS / 2 / (c.q[0] * c.q[1] * s->axes[1].out_step * s->axes[2].out_step));
+    c.task_units = max(1, TASK_OUTPUTS / 2 / (c.q[0] * c.q[1] * s->axes[1].out_step * s->axes[2].out_step));
     return c;
 }
 
@@ -119,7 +119,7 @@ static void clear_block(const solve *s, const plan *c, int64_t planes, int64_t t
     PIN(zero); // or gcc calls memset, for a vector or two
     for (int64_t r = 0; r < step; r++) {
         const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
-        const int64_t high = most(low, end > r ? over(end - r + step - 1, step) : 0);
+        const int64_t high = max(low, end > r ? over(end - r + step - 1, step) : 0);
         for (int64_t j = 0; j < planes; j++)
             for (int64_t i = 0; i < c->in_rows; i++) {
                 float *line = to + j * c->plane + i * c->row + c->lead + r * c->line;
@@ -152,7 +152,7 @@ INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step
             vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
         }
         if (i < count) {
-            const vec a = lanes_load(row + i, true, least(LANES, count - i));
+            const vec a = lanes_load(row + i, true, min(LANES, count - i));
             const vec b = count - i > LANES ? elem_load_part(row + i + LANES, count - i - LANES) : (vec){0};
             vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
             vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
@@ -168,9 +168,9 @@ INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step
 static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
                        bool clear, float *to) {
     const int64_t x = q_column * s->axes[2].in_step + c->low[1], y = q_row * s->axes[1].in_step + c->low[0];
-    const int64_t first = least(c->in_columns, most(0, -x));
-    const int64_t end = most(first, least(c->in_columns, s->axes[2].in - x));
-    const int64_t top = least(c->in_rows, most(0, -y)), bottom = most(top, least(c->in_rows, s->axes[1].in - y));
+    const int64_t first = min(c->in_columns, max(0, -x));
+    const int64_t end = max(first, min(c->in_columns, s->axes[2].in - x));
+    const int64_t top = min(c->in_rows, max(0, -y)), bottom = max(top, min(c->in_rows, s->axes[1].in - y));
     if (!clear)
         clear_block(s, c, d->count, top, bottom, first, end, to);
     if (first == end)
@@ -213,7 +213,7 @@ INLINE void width_run(const int KH, const int KW, const int S, const int R, cons
             if (count >= C * LANES)
                 elem_store(to, acc[r][v] + bias);
             else if (count > v * LANES)
-                lanes_store(to, acc[r][v] + bias, true, least(LANES, count - v * LANES));
+                lanes_store(to, acc[r][v] + bias, true, min(LANES, count - v * LANES));
         }
     }
 }
@@ -292,7 +292,7 @@ INLINE void row_vectors(const int R, const int C, const bool exact, const solve 
         UNROLL for (int v = 0; v < R * C; v++) {
             const int64_t at = q + v % C * LANES, left = pixels - at;
             if (left > 0)
-                lanes_store(out + v / C * next.out + at, a[v] + bias, left < LANES, least(LANES, left));
+                lanes_store(out + v / C * next.out + at, a[v] + bias, left < LANES, min(LANES, left));
         }
     } else if (phases == 2) {
         taps_sum(R, C, exact, s, list, ends[0], in, next.in, row, q_column, q, a);
@@ -302,9 +302,9 @@ INLINE void row_vectors(const int R, const int C, const bool exact, const solve 
             const int64_t at = 2 * (q + v % C * LANES), left = pixels - at;
             elem *to = out + v / C * next.out + at;
             if (left > 0)
-                lanes_store(to, low + bias, left < LANES, least(LANES, left));
+                lanes_store(to, low + bias, left < LANES, min(LANES, left));
             if (left > LANES)
-                lanes_store(to + LANES, high + bias, left < 2 * LANES, least(LANES, left - LANES));
+                lanes_store(to + LANES, high + bias, left < 2 * LANES, min(LANES, left - LANES));
         }
     } else {
         for (int64_t phase = 0, first = 0; phase < phases; first = ends[phase], phase++) {
@@ -343,20 +343,20 @@ static void row_exact(const solve *s, const tap *list, const int64_t *ends, cons
 
 // The output of a unit whose input is in `rows`. weights: [kd][kh][kw]; list: room for all taps, ends: for all phases.
 static void width_block(const solve *s, const plan *c, const float *rows, const taps *d, const float *weights,
-                        bool special, vec bias, elem *out, int64_t q_row, int64_t q_column, tap *list, int64_t *ends) {
+                        bool non_finite, vec bias, elem *out, int64_t q_row, int64_t q_column, tap *list, int64_t *ends) {
     const int64_t *K = s->problem->taps;
-    const int64_t columns = least(c->q[1], ceil_div(s->axes[2].out, s->axes[2].out_step) - q_column);
-    const int64_t pixels = least(columns * s->axes[2].out_step, s->axes[2].out - q_column * s->axes[2].out_step);
-    for (int64_t residue = 0; residue < least(s->axes[1].out_step, s->axes[1].out); residue++) {
+    const int64_t columns = min(c->q[1], ceil_div(s->axes[2].out, s->axes[2].out_step) - q_column);
+    const int64_t pixels = min(columns * s->axes[2].out_step, s->axes[2].out - q_column * s->axes[2].out_step);
+    for (int64_t residue = 0; residue < min(s->axes[1].out_step, s->axes[1].out); residue++) {
         const taps h = taps_of(s, 1, residue);
-        const int64_t end = least(q_row + c->q[0], ceil_div(s->axes[1].out - residue, s->axes[1].out_step));
+        const int64_t end = min(q_row + c->q[0], ceil_div(s->axes[1].out - residue, s->axes[1].out_step));
         elem *line = out + residue * s->out_x[1] + q_column * s->axes[2].out_step;
         // The usual kernels, several rows of a lattice at once.
         const lattice rows_of = lattice_of(s, 1);
         const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
         while (kind < last && (kind->taps[0] != h.count || kind->taps[1] != K[2] || kind->in_step != rows_of.in_step))
             kind++;
-        if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !special &&
+        if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !non_finite &&
             s->axes[1].out_step == 1 && s->axes[2].out_step == 1) {
             const taps w = taps_of(s, 2, 0);
             int64_t column[MAX_TAPS];
@@ -370,7 +370,7 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                 // The last rows end where the block ends, those before them notwithstanding.
                 const int64_t members = (end - q_row - class + rows_of.step - 1) / rows_of.step;
                 for (int64_t i = 0; i < members; i += kind->rows) {
-                    i = least(i, members - kind->rows);
+                    i = min(i, members - kind->rows);
                     const int64_t row = q_row + class + i * rows_of.step;
                     kind->run(rows + ((row - q_row) * s->axes[1].in_step + h.at - c->low[0]) * c->row,
                               h.at_step * c->row, column, ordered, bias, columns, line + row * s->out_x[1],
@@ -394,11 +394,11 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
             ends[phase] = count;
         }
         const pitch next = {s->axes[1].in_step * c->row, s->axes[1].out_step * s->out_x[1]};
-        const int64_t at_once = special || end - q_row < MAX_WIDTH_ROWS ? 1 : MAX_WIDTH_ROWS;
+        const int64_t at_once = non_finite || end - q_row < MAX_WIDTH_ROWS ? 1 : MAX_WIDTH_ROWS;
         for (int64_t row = q_row; row < end; row += at_once) {
             // The last rows end where the block ends, those before them notwithstanding.
-            row = least(row, end - at_once);
-            (special ? row_exact : at_once > 1 ? rows_fast : row_fast)(s, list, ends, rows + (row - q_row) * next.in, row,
+            row = min(row, end - at_once);
+            (non_finite ? row_exact : at_once > 1 ? rows_fast : row_fast)(s, list, ends, rows + (row - q_row) * next.in, row,
                                                                         next, q_column, columns, pixels, bias,
                                                                         line + row * next.out);
         }
@@ -435,7 +435,7 @@ INLINE void place_run(const int KH, const int KW, const int R, const solve *s, c
             }
         }
         UNROLL for (int r = 0; r < R; r++)
-            lanes_store(out + r * out_row + q, acc[r] + bias, count - q < LANES, least(LANES, count - q));
+            lanes_store(out + r * out_row + q, acc[r] + bias, count - q < LANES, min(LANES, count - q));
     }
 }
 
@@ -443,9 +443,9 @@ static void place_block(const solve *s, const plan *c, const elem *in, const tap
                         elem *out, int64_t q_row, int64_t q_column, float *ordered) {
     // Planes follow each other: what is read and written soon.
     const bool far = s->problem->N * s->in_n > NEAR;
-    const int64_t *K = s->problem->taps, end = least(q_row + c->q[0], s->axes[1].out);
+    const int64_t *K = s->problem->taps, end = min(q_row + c->q[0], s->axes[1].out);
     const taps h = taps_of(s, 1, 0), w = taps_of(s, 2, 0);
-    const int64_t step = h.at_step, column = q_column + w.at, count = least(c->q[1], s->axes[2].out - q_column);
+    const int64_t step = h.at_step, column = q_column + w.at, count = min(c->q[1], s->axes[2].out - q_column);
     float *to = ordered;
     for (int64_t j = 0; j < d->count; j++)
         for (int64_t i = 0; i < h.count; i++)
@@ -456,7 +456,7 @@ static void place_block(const solve *s, const plan *c, const elem *in, const tap
         const int64_t members = (end - q_row - class + step - 1) / step;
         for (int64_t i = 0; i < members; i += members >= 4 ? 4 : 1) {
             if (members >= 4)
-                i = least(i, members - 4);
+                i = min(i, members - 4);
             const int64_t row = q_row + class + i * step;
             elem *line = out + row * s->out_x[1] + q_column;
             if (far) {
@@ -506,12 +506,12 @@ static bool read_weights(const opwright_problem *p, const elem *from, float *to)
     for (int64_t k = 0; k < K; k += LANES) {
         vec v = {0};
         if (dense(p->taps, p->w_k))
-            v = lanes_load(from + k, true, least(LANES, K - k));
+            v = lanes_load(from + k, true, min(LANES, K - k));
         else
-            for (int64_t i = 0; i < least(LANES, K - k); i++)
+            for (int64_t i = 0; i < min(LANES, K - k); i++)
                 v[i] = elem_get(tap_of(p, from, k + i));
         zero += v - v;
-        vec_store_part(to + k, v, least(LANES, K - k));
+        vec_store_part(to + k, v, min(LANES, K - k));
     }
     return uvec_any((uvec)(zero != zero));
 }
@@ -525,27 +525,27 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
     float *rows = (float *)(void *)own, *weights = (float *)(void *)(own + b->rows_bytes);
     tap *list = (tap *)(void *)((char *)weights + rounded(volume(p->taps) * 4));
     int64_t *ends = (int64_t *)(void *)(list + volume(p->taps));
-    const int64_t all = p->N * p->G * b->units, end = least(all, (task + 1) * b->task_units);
+    const int64_t all = p->N * p->G * b->units, end = min(all, (task + 1) * b->task_units);
     int64_t known = -1;  // whose weights are there
-    bool special = false;
+    bool non_finite = false;
     unit last = {.q_row = -1};
     int64_t planes = 0;
     for (int64_t number = task * b->task_units; number < end; number++) {
         const unit u = unit_of(b, p, number);
         if (u.g != known) {
-            known = u.g, special = read_weights(p, c->weights + u.g * p->w_g, weights);
+            known = u.g, non_finite = read_weights(p, c->weights + u.g * p->w_g, weights);
         }
         const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
         if (!in_place(p) && p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
             // Memory is slower than so few products: 3.3 instead of 3.8 ms for 16 images of 32x112x112.
             const int64_t first = u.q_row * s->axes[1].out_step;
-            const int64_t rows = least(b->q[0] * s->axes[1].out_step, s->axes[1].out - first);
+            const int64_t rows = min(b->q[0] * s->axes[1].out_step, s->axes[1].out - first);
             prefetch(c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0] + first * s->out_x[1],
                      rows * s->out_x[1], 1);
         }
         const vec bias = vec_splat(c->bias ? elem_get(c->bias + u.g) : 0);
 #if OPWRIGHT_WINDOWS
-        if (in_place(p) && !special) {
+        if (in_place(p) && !non_finite) {
             place_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, weights, bias,
                         c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column,
                         (float *)(void *)list);
@@ -555,7 +555,7 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
         fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
                    same_place(&u, &last) && d.count <= planes, rows);
         last = u, planes = d.count;
-        width_block(s, b, rows, &d, weights, special, bias,
+        width_block(s, b, rows, &d, weights, non_finite, bias,
                     c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
     }
 }
@@ -672,7 +672,7 @@ static float width_w_exact(const solve *s, const float *in, int64_t row, const e
         if ((uint64_t)y >= (uint64_t)s->axes[1].in)
             continue;
         for (int64_t q = 0; q < count; q += LANES) {
-            const vec product = vec_load(in + q) * lanes_load(dy + o * s->out_x[1] + q, true, least(LANES, count - q));
+            const vec product = vec_load(in + q) * lanes_load(dy + o * s->out_x[1] + q, true, min(LANES, count - q));
             acc += within(product, x + q * s->axes[2].in_step, s->axes[2].in_step, s->axes[2].in, count - q);
         }
     }
@@ -682,8 +682,8 @@ static float width_w_exact(const solve *s, const float *in, int64_t row, const e
 static void width_w_unit(const solve *s, const plan *c, const float *in, const taps *d, const elem *dy, unit u,
                          bool exact, float *sum) {
     const opwright_problem *p = s->problem;
-    const int64_t *K = p->taps, rows = least(c->q[0], s->axes[1].out - u.q_row);
-    const int64_t count = least(c->q[1], s->axes[2].out - u.q_column), D = p->dilation[1];
+    const int64_t *K = p->taps, rows = min(c->q[0], s->axes[1].out - u.q_row);
+    const int64_t count = min(c->q[1], s->axes[2].out - u.q_column), D = p->dilation[1];
     const elem *from = dy + u.q_row * s->out_x[1] + u.q_column;
     memset(sum, 0, (size_t)volume(K) * 4);
     for (int64_t j = 0; j < d->count; j++)
@@ -722,10 +722,10 @@ static void width_w_task(const void *context, int64_t task, int64_t worker) {
     float *rows = (float *)(void *)(c->own + worker * b->own_bytes), *part = rows + b->rows_bytes / 4;
     unit last = {.q_row = -1};
     int64_t planes = 0;
-    for (int64_t g = task % groups * c->channels, end = least(p->G, g + c->channels); g < end; g++) {
+    for (int64_t g = task % groups * c->channels, end = min(p->G, g + c->channels); g < end; g++) {
         float *sum = c->sums + (chunk * p->G + g) * K;
         memset(sum, 0, (size_t)K * 4);
-        for (int64_t i = chunk * c->chunk_units; i < least(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
+        for (int64_t i = chunk * c->chunk_units; i < min(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
             const int64_t n = i / b->units;
             const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
             const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
@@ -756,7 +756,7 @@ static void width_w_finish(const void *context, int64_t task, int64_t worker) {
     const width_w_call *c = context;
     const opwright_problem *p = c->s.problem;
     const int64_t K = volume(p->taps);
-    for (int64_t g = task * FINISH_CHANNELS; g < least(p->G, (task + 1) * FINISH_CHANNELS); g++) {
+    for (int64_t g = task * FINISH_CHANNELS; g < min(p->G, (task + 1) * FINISH_CHANNELS); g++) {
         int64_t k = 0;
         for (int64_t kd = 0; kd < p->taps[0]; kd++)
             for (int64_t kh = 0; kh < p->taps[1]; kh++)
@@ -774,7 +774,7 @@ static width_w_call width_w_of(const opwright_problem *p) {
     c.plan = plan_of(&c.s);
     c.plan.own_bytes = c.plan.rows_bytes + rounded(volume(p->taps) * 4);
     const int64_t units = p->N * c.plan.units;
-    c.chunk_units = ceil_div(units, least(units, ceil_div(W_TASKS, p->G)));
+    c.chunk_units = ceil_div(units, min(units, ceil_div(W_TASKS, p->G)));
     c.chunks = ceil_div(units, c.chunk_units);
     c.channels = ceil_div(c.plan.task_units, c.chunk_units);
     return c;
@@ -814,7 +814,7 @@ bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *
 
 bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values) {
     const int64_t columns = p->taps[2];
-    values[0] = most(1, least(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
+    values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
     const struct row_of_width_blocks *b = width_w_blocks;
     while (b->columns != columns && b->columns != 1)
         b++;

@@ -65,7 +65,7 @@ INLINE int64_t class_taps(const axis *a, int64_t class) {
     return class < a->taps ? (a->taps - 1 - class) / a->classes + 1 : 0;
 }
 INLINE int64_t taps_before(const axis *a, int64_t class) {
-    return class * (a->taps / a->classes) + least(class, a->taps % a->classes);
+    return class * (a->taps / a->classes) + min(class, a->taps % a->classes);
 }
 
 // Where tap k stands among the packed ones: classes one after the other, inputs ascending within a class.
@@ -112,9 +112,9 @@ static inline solve solve_of(const opwright_problem *p, bool backward) {
 // The taps t of a phase that meet an input, for output q: [first, last).
 INLINE void reach(const axis *a, const phase *p, int64_t q, int64_t *first, int64_t *last) {
     const int64_t at = q * a->in_step + p->offset;
-    *first = at >= 0 ? 0 : least(p->taps, over(a->offset_step - 1 - at, a->offset_step));
-    *last = at >= a->in ? 0 : least(p->taps, over(a->in - 1 - at, a->offset_step) + 1);
-    *last = most(*first, *last);
+    *first = at >= 0 ? 0 : min(p->taps, over(a->offset_step - 1 - at, a->offset_step));
+    *last = at >= a->in ? 0 : min(p->taps, over(a->in - 1 - at, a->offset_step) + 1);
+    *last = max(*first, *last);
 }
 
 // The inputs that outputs [q0, q1) of all phases lie between: [low, high), not clipped to the tensor.
@@ -122,11 +122,11 @@ static inline void span(const axis *a, bool backward, int64_t q0, int64_t q1, in
     *low = INT64_MAX, *high = INT64_MIN;
     for (int64_t r = 0; r < a->out_step; r++) {
         const phase p = phase_of(a, r, backward);
-        const int64_t end = least(q1, p.count);
+        const int64_t end = min(q1, p.count);
         if (p.taps == 0 || end <= q0)
             continue;
-        *low = least(*low, q0 * a->in_step + p.offset);
-        *high = most(*high, (end - 1) * a->in_step + p.offset + (p.taps - 1) * a->offset_step + 1);
+        *low = min(*low, q0 * a->in_step + p.offset);
+        *high = max(*high, (end - 1) * a->in_step + p.offset + (p.taps - 1) * a->offset_step + 1);
     }
     if (*low > *high)
         *low = *high = 0;

@@ -10,7 +10,7 @@
 #include "solve.h"
 
 enum {
-    MOST_PIXELS = 256, // measured with 196, where it is as fast as channels.c
+    MAX_PIXELS = 256, // measured with 196, where it is as fast as channels.c
     CHUNK_UNITS = 512, // of the reduction, for each vector of a panel: 256 to 1024 are alike
     SHARE_VECTORS = 8, // that are packed together: 4 to 16 are alike
     AHEAD_LINES = 4,   // of weights that are asked for before they are packed
@@ -40,15 +40,15 @@ static bool plan_of(plan *p, const opwright_problem *problem, bool backward, int
     *p = (plan){.groups = own.G, .rows = images ? own.N : own.big[2], .lanes = s.lanes, .reduced = s.reduced,
                 .in_row = images ? s.in_n : s.in_x[2], .out_row = images ? s.out_n : s.out_x[2], .w_group = own.w_g,
                 .w_lane = s.w_lane, .w_reduced = s.w_reduced};
-    if ((!images && own.N != 1) || p->rows > least(MOST_PIXELS, s.lanes) || s.lanes < LANES || s.in_c != 1 ||
+    if ((!images && own.N != 1) || p->rows > min(MAX_PIXELS, s.lanes) || s.lanes < LANES || s.in_c != 1 ||
         s.out_c != 1 || (s.w_lane != 1 && s.w_reduced != 1))
         return false;
     p->vectors = ceil_div(p->lanes, LANES);
-    p->wide = p->rows <= MOST_8 ? 8 : p->rows <= MOST_4 ? 4 : 2;
+    p->wide = p->rows <= MAX_8 ? 8 : p->rows <= MAX_4 ? 4 : 2;
     while (p->wide / 2 >= p->vectors)
         p->wide /= 2;
     const int64_t fair = workers > 1 ? ceil_div(p->groups * p->vectors, 2 * workers) : p->vectors;
-    p->share = ceil_div(least(fair, SHARE_VECTORS), p->wide) * p->wide;
+    p->share = ceil_div(min(fair, SHARE_VECTORS), p->wide) * p->wide;
     p->shares = ceil_div(p->vectors, p->share);
     p->units = ceil_div(p->reduced, UNIT_CHANNELS);
     p->chunks = ceil_div(p->units, CHUNK_UNITS / p->wide);
@@ -71,7 +71,7 @@ typedef struct call {
     char *workers;
 } call;
 
-static int64_t chunk_units(const plan *p, int64_t chunk) { return least(p->chunk, p->units - chunk * p->chunk); }
+static int64_t chunk_units(const plan *p, int64_t chunk) { return min(p->chunk, p->units - chunk * p->chunk); }
 
 static void copy_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
@@ -84,7 +84,7 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
         unit *to = c->copied + (task * p->rows + m) * p->pitch;
         for (int64_t u = 0; u < units; u += LANES) {
             const int64_t at = first + u * UNIT_CHANNELS;
-            vec_store((float *)(void *)(to + u), channel_units(from + at, least(p->reduced - at, LANES * UNIT_CHANNELS)));
+            vec_store((float *)(void *)(to + u), channel_units(from + at, min(p->reduced - at, LANES * UNIT_CHANNELS)));
         }
     }
 }
@@ -124,7 +124,7 @@ static void pack_share(const plan *p, const elem *from, int64_t channels, int64_
                 vec x[LANES];
                 UNROLL for (int64_t l = 0; l < LANES; l++) {
                     __builtin_prefetch((const void *)((uintptr_t)(line + l * p->w_lane) + AHEAD_LINES * 64));
-                    x[l] = l < there ? channel_units(line + l * p->w_lane, least(left, LANES * UNIT_CHANNELS)) : (vec){0};
+                    x[l] = l < there ? channel_units(line + l * p->w_lane, min(left, LANES * UNIT_CHANNELS)) : (vec){0};
                 }
                 vec_transpose(x);
                 UNROLL for (int64_t l = 0; l < LANES; l++)
@@ -138,12 +138,12 @@ static void share_task(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *p = &c->p;
     const int64_t group = task / p->shares, first = task % p->shares * p->share;
-    const int64_t vectors = least(p->share, p->vectors - first), lanes = least(p->share * LANES, p->lanes - first * LANES);
+    const int64_t vectors = min(p->share, p->vectors - first), lanes = min(p->share * LANES, p->lanes - first * LANES);
     unit *packed = (unit *)(void *)(c->workers + worker * (p->packed_bytes + p->sums_bytes));
     float *sums = (float *)(void *)((char *)packed + p->packed_bytes);
     const elem *from = c->weights + group * p->w_group + first * LANES * p->w_lane;
     elem *out = c->out + group * p->lanes + first * LANES;
-    const int64_t most_tile = most_rows(p->wide), tiles = ceil_div(p->rows, most_tile), longer = p->rows % tiles;
+    const int64_t max_tile = max_rows(p->wide), tiles = ceil_div(p->rows, max_tile), longer = p->rows % tiles;
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), channel = chunk * p->chunk * UNIT_CHANNELS;
         pack_share(p, from + channel * p->w_reduced, p->reduced - channel, units, vectors, lanes, packed);
@@ -188,7 +188,7 @@ bool product_fits(const opwright_problem *problem, bool backward) {
 int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
     plan p;
     plan_of(&p, problem, backward, workers);
-    return p.bias_bytes + p.copied_bytes + most(1, workers) * (p.packed_bytes + p.sums_bytes);
+    return p.bias_bytes + p.copied_bytes + max(1, workers) * (p.packed_bytes + p.sums_bytes);
 }
 
 void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
@@ -201,7 +201,7 @@ void product(const opwright_problem *problem, bool backward, const elem *in, con
     const int64_t padded = p->shares * p->share * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
-            const int64_t count = most(0, least(LANES, p->lanes - l));
+            const int64_t count = max(0, min(LANES, p->lanes - l));
             const vec v = bias && count > 0 ? elem_load_part(bias + g * p->lanes + l, count) : (vec){0};
             vec_store(c.biases + g * padded + l, v);
         }

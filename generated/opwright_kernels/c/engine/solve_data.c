@@ -75,7 +75,7 @@ static opwright_problem wrapped(const opwright_problem *problem, int64_t first, 
     if (first < p.small[2] % far)
         *last = p.small[2] % far;
     if (first < p.big[2] % far)
-        *last = least(*last, p.big[2] % far);
+        *last = min(*last, p.big[2] % far);
     const opwright_problem row = p;
     move_axis(&row, 2, &p, 1);
     p.dilation[1] = p.dilation[2] = 1, p.pad[1] /= far, p.pad[2] = 0, p.taps[2] = 1;
@@ -154,7 +154,7 @@ static int64_t data_scratch(const opwright_problem *problem, bool backward, int6
     int64_t bytes = 0;
     for (int64_t first = 0, last; first < INT64_MAX; first = last) {
         const opwright_problem p = wrapped(problem, first, &last);
-        bytes = most(bytes, rows_scratch(upright(&p), backward, workers));
+        bytes = max(bytes, rows_scratch(upright(&p), backward, workers));
     }
     return bytes;
 }

@@ -27,7 +27,7 @@ enum {
     OPWRIGHT_FIXED_DEPTHWISE_CHANNELS_W, // depthwise_channels.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS
     OPWRIGHT_FIXED_DEPTHWISE_COLUMNS_W,  // depthwise_columns.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS
 };
-enum { OPWRIGHT_MOST_FIXED = 4 }; // values at the most
+enum { OPWRIGHT_MAX_FIXED = 4 }; // values at the most
 
 // small from big; bias has one value per channel of small, or is NULL.
 void OPWRIGHT_NAME(y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,

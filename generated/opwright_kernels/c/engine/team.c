@@ -53,7 +53,7 @@ static struct {
     sleeper *sleepers;        // under the lock
     bool waiting;             // whether the caller sleeps; under the lock
     atomic_flag taken;        // held by the caller whose job it is
-    int threads, most;        // how many there are, and may be; the caller's whose job it is
+    int threads, max_threads;        // how many there are, and may be; the caller's whose job it is
     _Atomic uint64_t ticket;  // workers << 32 | next
     _Atomic int64_t finished; // workers of this job that are done
     void (*run)(void *context, int64_t worker);
@@ -222,7 +222,7 @@ static void start_anew(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.done, NULL);
-    pool.threads = pool.most = 0;
+    pool.threads = pool.max_threads = 0;
     pool.sleepers = NULL;
     pool.waiting = false;
     atomic_store(&pool.ticket, 0);
@@ -237,7 +237,7 @@ static void grow(int64_t threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, mind_forks);
-    pool.most = cpus() > 1 ? cpus() - 1 : -1;
+    pool.max_threads = cpus() > 1 ? cpus() - 1 : -1;
     sigset_t all, before;
     pthread_attr_t attributes;
     sigfillset(&all); // signals are the host program's
@@ -246,9 +246,9 @@ static void grow(int64_t threads)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK);
     pthread_t thread;
-    while (pool.threads < threads && pool.threads < pool.most) {
+    while (pool.threads < threads && pool.threads < pool.max_threads) {
         if (pthread_create(&thread, &attributes, serve, NULL) != 0) {
-            pool.most = pool.threads;
+            pool.max_threads = pool.threads;
             break;
         }
         ++pool.threads;
@@ -265,7 +265,7 @@ void opwright_team_run(void (*work)(void *context, int64_t worker), void *contex
         }
         return;
     }
-    if (pool.threads < workers - 1 && (pool.most == 0 || pool.threads < pool.most)) {
+    if (pool.threads < workers - 1 && (pool.max_threads == 0 || pool.threads < pool.max_threads)) {
         grow(workers - 1);
     }
     pool.run = work;

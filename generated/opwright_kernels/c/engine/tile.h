@@ -266,7 +266,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
         }                                                                                                              \
     }
 
-// The shapes that there are: up to MOST_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
+// The shapes that there are: up to MAX_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
 //   14x2 226-231, 7x2 223-228, 9x3 228, 16x1 see below, 6x4 226-231
 // Four lanes, 32 registers (NEON): the largest shapes that gcc 12 keeps in registers, 16 sums for the 8 that two FMA of
 // 4 cycles have under way, 0.63 loads for an FMA with 8x2 and 0.5 with 4x4. Rejected for what they spill in the
@@ -281,11 +281,11 @@ INLINE vec add_lanes(const vec *sum, int count) {
     T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3) T(9, 3)                                            \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)                                                                    \
     T(1, 8) T(2, 8)
-#define MOST_1 16
-#define MOST_2 14
-#define MOST_3 9
-#define MOST_4 6
-#define MOST_8 2
+#define MAX_1 16
+#define MAX_2 14
+#define MAX_3 9
+#define MAX_4 6
+#define MAX_8 2
 #elif defined(__AVX2__)
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1)                 \
@@ -293,11 +293,11 @@ INLINE vec add_lanes(const vec *sum, int count) {
     T(1, 3) T(2, 3) T(3, 3) T(4, 3)                                                                                    \
     T(1, 4) T(2, 4)                                                                                                    \
     T(1, 8)
-#define MOST_1 12
-#define MOST_2 6
-#define MOST_3 4
-#define MOST_4 2
-#define MOST_8 1
+#define MAX_1 12
+#define MAX_2 6
+#define MAX_3 4
+#define MAX_4 2
+#define MAX_8 1
 #else
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1)                 \
@@ -305,15 +305,15 @@ INLINE vec add_lanes(const vec *sum, int count) {
     T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3)                                                                            \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4)                                                                                    \
     T(1, 8) T(2, 8)
-#define MOST_1 12
-#define MOST_2 8
-#define MOST_3 5
-#define MOST_4 4
-#define MOST_8 2
+#define MAX_1 12
+#define MAX_2 8
+#define MAX_3 5
+#define MAX_4 4
+#define MAX_8 2
 #endif
 
 #define VECTOR_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12)
-#define MOST_VECTORS 12
+#define MAX_VECTORS 12
 
 // By channels, up to a quarter of a vector's.
 #if LANES == 16
@@ -323,9 +323,9 @@ INLINE vec add_lanes(const vec *sum, int count) {
 #else
 #define SUM_TILES(T) T(1, 1) T(4, 1)
 #endif
-#define MOST_SUMS 4
+#define MAX_SUMS 4
 #define MORE_SUMS 5
-#define MOST_PIXELS_SUMMED (LANES / 4)
+#define MAX_PIXELS_SUMMED (LANES / 4)
 
 // The last tile does some rows again.
 #if !defined(__AVX2__) || LANES == 16
@@ -333,8 +333,8 @@ INLINE vec add_lanes(const vec *sum, int count) {
 #else
 #define STEP_TILES(T) T(4, 1) T(8, 1) T(4, 2) T(6, 2) T(4, 3) T(2, 4)
 #endif
-#define MOST_STEP_ROWS 12
-#define MOST_STEP_VECTORS 4
+#define MAX_STEP_ROWS 12
+#define MAX_STEP_VECTORS 4
 
 // By vectors and rows; tiles.c compiles them, once for all that call them.
 typedef void tile_function(const operands *);
@@ -345,7 +345,7 @@ extern tile_function *const TILE_TABLE[9][17];
 extern tile_function *const VECTOR_TABLE[13];
 extern tile_function *const SUM_TABLE[5][6];
 #define STEP_TABLE OPWRIGHT_NAME(step_tiles)
-extern tile_function *const STEP_TABLE[MOST_STEP_VECTORS + 1][MOST_STEP_ROWS + 1];
-INLINE int64_t most_rows(int64_t nb) { return nb == 1 ? MOST_1 : nb == 2 ? MOST_2 : nb == 3 ? MOST_3 : nb == 4 ? MOST_4 : MOST_8; }
+extern tile_function *const STEP_TABLE[MAX_STEP_VECTORS + 1][MAX_STEP_ROWS + 1];
+INLINE int64_t max_rows(int64_t nb) { return nb == 1 ? MAX_1 : nb == 2 ? MAX_2 : nb == 3 ? MAX_3 : nb == 4 ? MAX_4 : MAX_8; }
 
 #endif

@@ -14,13 +14,13 @@
 
 enum {
     FEW = OPWRIGHT_PAIRS ? LANES / 4 : LANES / 2, // channels: lanes of channels would be half empty, or pairs as fast
-    MOST_BIG = 16,       // channels of big
-    MOST_APART = 32,     // elements from column to column
+    MAX_BIG = 16,       // channels of big
+    MAX_SPACING = 32,     // elements from column to column
     PICKED = 4,          // columns so far apart are sorted by vectors
     COLUMNS = 512,       // of a unit
     UNIT = 16 * 1024,    // floats of a unit's rows, without what taps reach beyond
-    MOST_UNIT = 64 * 1024,
-    CHUNKS = 64, MOST_DW = 4 * 1024, CHUNKS_DW = 256 * 1024,
+    MAX_UNIT = 64 * 1024,
+    CHUNKS = 64, MAX_DW = 4 * 1024, CHUNKS_DW = 256 * 1024,
 };
 
 typedef struct plan {
@@ -44,46 +44,46 @@ static plan plan_of(const opwright_problem *problem) {
     l.big_line = l.small_line + ceil_div(reach / p->stride[2] + 1, LANES) * LANES;
     const int64_t row = p->B * p->stride[2] * l.big_line, high = (p->taps[1] - 1) * p->dilation[1] + 1;
     const int64_t each = p->A * l.small_line + p->stride[1] * row;
-    l.rows = least(p->small[1], most(1, UNIT / each));
+    l.rows = min(p->small[1], max(1, UNIT / each));
     l.blocks[0] = ceil_div(p->small[1], l.rows);
     l.rows = ceil_div(p->small[1], l.blocks[0]);
     l.in_rows = (l.rows - 1) * p->stride[1] + high;
     l.units = p->N * p->small[0] * l.blocks[0] * l.blocks[1];
     l.dw = ceil_div(p->A * p->B * p->taps[0] * p->taps[1] * p->taps[2], LANES) * LANES;
-    l.chunks = most(1, least(least(CHUNKS, l.units), CHUNKS_DW / (l.dw * p->G)));
+    l.chunks = max(1, min(min(CHUNKS, l.units), CHUNKS_DW / (l.dw * p->G)));
     l.small = p->A * l.rows * l.small_line;
     l.big = l.in_rows * row;
     const int64_t from_big = l.in_columns * p->big_x[2], from_small = l.columns * p->small_x[2];
-    l.line = ceil_div(most(from_big, from_small), LANES) * LANES + (PICKED + 1) * p->stride[2] * LANES;
+    l.line = ceil_div(max(from_big, from_small), LANES) * LANES + (PICKED + 1) * p->stride[2] * LANES;
     return l;
 }
 
 // Whether small groups fill vectors of lanes together, which is faster: 0.22 instead of 0.49 ms, groups of two channels,
 // 56x56. Planes that leave a third of the lanes empty are not: 1.5 instead of 1.2 ms, three groups of five and of seven.
 static bool fills_lanes(const opwright_problem *p) {
-    const int64_t together = LANES / most(p->A, p->B);
-    return p->G > 1 && together > 1 && (p->small_c == 1 || 4 * p->G * p->A >= 3 * ceil_div(p->G, together) * LANES);
+    const int64_t groups_per_vector = LANES / max(p->A, p->B);
+    return p->G > 1 && groups_per_vector > 1 && (p->small_c == 1 || 4 * p->G * p->A >= 3 * ceil_div(p->G, groups_per_vector) * LANES);
 }
 
 // Whether it is a problem of few channels and long rows, whose plan it then writes.
 static bool fits(const opwright_problem *p, plan *l) {
     const bool one_step = p->stride[0] == 1 && p->stride[1] == 1 && p->stride[2] == 1;
-    const int64_t wide = one_step ? most(p->A, p->B) : p->A; // channels that lanes could be
-    const bool near = p->small_x[2] > 0 && p->small_x[2] <= MOST_APART && p->big_x[2] > 0 &&
-                      p->big_x[2] <= MOST_APART;
-    if (wide > FEW || p->A > FEW || p->B > MOST_BIG || !near || p->small[2] < 2 * LANES || p->stride[2] > 8 ||
+    const int64_t wide = one_step ? max(p->A, p->B) : p->A; // channels that lanes could be
+    const bool near = p->small_x[2] > 0 && p->small_x[2] <= MAX_SPACING && p->big_x[2] > 0 &&
+                      p->big_x[2] <= MAX_SPACING;
+    if (wide > FEW || p->A > FEW || p->B > MAX_BIG || !near || p->small[2] < 2 * LANES || p->stride[2] > 8 ||
         fills_lanes(p))
         return false;
     // Sizes that overflow nothing below.
     for (int i = 0; i < 3; i++)
-        if (p->taps[i] > MOST_DW || p->stride[i] > MOST_UNIT || p->dilation[i] > MOST_UNIT ||
-            (p->taps[i] - 1) * p->dilation[i] > MOST_UNIT)
+        if (p->taps[i] > MAX_DW || p->stride[i] > MAX_UNIT || p->dilation[i] > MAX_UNIT ||
+            (p->taps[i] - 1) * p->dilation[i] > MAX_UNIT)
             return false;
-    if (p->G < 1 || p->G > 64 || p->A * p->B * p->taps[0] * p->taps[1] > MOST_DW ||
-        p->A * p->B * p->taps[0] * p->taps[1] * p->taps[2] > MOST_DW)
+    if (p->G < 1 || p->G > 64 || p->A * p->B * p->taps[0] * p->taps[1] > MAX_DW ||
+        p->A * p->B * p->taps[0] * p->taps[1] * p->taps[2] > MAX_DW)
         return false;
     *l = plan_of(p);
-    return l->big + l->small <= MOST_UNIT && l->line <= MOST_UNIT;
+    return l->big + l->small <= MAX_UNIT && l->line <= MAX_UNIT;
 }
 
 static int64_t worker_floats(const plan *l) { return l->small + l->big + l->line + l->dw * LANES; }
@@ -93,21 +93,21 @@ int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *p, int64_
     return fits(p, &l) ? 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw) : -1;
 }
 
-// Every `apart`-th of floats, `count` of them and more up to a multiple of LANES, whatever they are.
-static void sort_out(float *to, const float *from, int64_t apart, int64_t count) {
-    if (apart > PICKED) {
+// Every `spacing`-th of floats, `count` of them and more up to a multiple of LANES, whatever they are.
+static void sort_out(float *to, const float *from, int64_t spacing, int64_t count) {
+    if (spacing > PICKED) {
         for (int64_t i = 0; i < count; i++)
-            to[i] = from[i * apart];
+            to[i] = from[i * spacing];
         return;
     }
     ivec place;
     for (int i = 0; i < LANES; i++)
-        place[i] = (int32_t)(i * apart);
+        place[i] = (int32_t)(i * spacing);
     for (int64_t i = 0; i < count; i += LANES) {
         ivec all = {0};
-        for (int64_t k = 0; k < apart; k++) {
+        for (int64_t k = 0; k < spacing; k++) {
             const ivec at = place - (int32_t)(k * LANES);
-            const vec some = vec_pick(vec_load(from + i * apart + k * LANES), at & (LANES - 1));
+            const vec some = vec_pick(vec_load(from + i * spacing + k * LANES), at & (LANES - 1));
             ivec bits;
             memcpy(&bits, &some, sizeof bits);
             all |= bits & (at >= 0) & (at < LANES);
@@ -117,11 +117,11 @@ static void sort_out(float *to, const float *from, int64_t apart, int64_t count)
 }
 
 // The same of up to LANES channels side by side.
-static void sort_square(float *to, int64_t plane, const float *from, int64_t apart, int64_t count, int64_t channels) {
+static void sort_square(float *to, int64_t plane, const float *from, int64_t spacing, int64_t count, int64_t channels) {
     for (int64_t i = 0; i < count; i += LANES) {
         vec v[LANES];
-        const int64_t n = least(LANES, count - i);
-        UNROLL for (int j = 0; j < LANES; j++) v[j] = vec_load(from + (i + least(j, n - 1)) * apart);
+        const int64_t n = min(LANES, count - i);
+        UNROLL for (int j = 0; j < LANES; j++) v[j] = vec_load(from + (i + min(j, n - 1)) * spacing);
         vec_transpose(v);
         UNROLL for (int b = 0; b < LANES; b++) if (b < channels) {
             if (n == LANES)
@@ -146,7 +146,7 @@ static void widen_line(float *to, const elem *from, int64_t count) {
 // to + i * plane + r * pitch, `pitch` floats each, zeros around.
 static void copy_row(float *line, float *to, int64_t plane, int64_t pitch, const elem *from, int64_t c,
                      int64_t x, int64_t channels, int64_t first, int64_t end, int64_t size, int64_t step) {
-    const int64_t low = least(most(first, 0), end), high = most(low, least(end, size));
+    const int64_t low = min(max(first, 0), end), high = max(low, min(end, size));
     // Of channels last, a line holds all; where there are many, they are transposed.
     const bool mixed = x != 1 && c == 1, square = mixed && x > PICKED && channels > 1 && channels <= LANES;
     for (int64_t i = 0; i < channels; i++) {
@@ -154,8 +154,8 @@ static void copy_row(float *line, float *to, int64_t plane, int64_t pitch, const
             widen_line(line, from + i * c + low * x, (high - low) > 0 ? (high - low - 1) * x + (mixed ? channels : 1) : 0);
         for (int64_t r = 0; r < step && !(square && i); r++) {
             // Columns first + r, first + r + step, ...: those in [low, high) are places [begin, stop).
-            const int64_t begin = least(pitch, most(0, ceil_div(most(low - first - r, 0), step)));
-            const int64_t stop = most(begin, least(pitch, ceil_div(most(high - first - r, 0), step)));
+            const int64_t begin = min(pitch, max(0, ceil_div(max(low - first - r, 0), step)));
+            const int64_t stop = max(begin, min(pitch, ceil_div(max(high - first - r, 0), step)));
             float *row = to + i * plane + r * pitch;
             const float *at = line + (mixed ? i : 0) + (first + r + begin * step - low) * x;
             const int64_t all = stop - begin, whole = all / LANES * LANES;
@@ -186,7 +186,7 @@ static unit unit_of(const plan *l, int64_t number) {
     u.w = number % l->blocks[1] * l->columns, number /= l->blocks[1];
     u.h = number % l->blocks[0] * l->rows, number /= l->blocks[0];
     u.d = number % p->small[0], u.n = number / p->small[0];
-    u.columns = least(l->columns, p->small[2] - u.w), u.rows = least(l->rows, p->small[1] - u.h);
+    u.columns = min(l->columns, p->small[2] - u.w), u.rows = min(l->rows, p->small[1] - u.h);
     return u;
 }
 
@@ -225,10 +225,10 @@ typedef struct operands {
 #define TILES(T) T(1, 3) T(1, 6) T(1, 9) T(2, 3) T(2, 5) T(3, 2) T(3, 3) T(4, 1) T(4, 2)
 #endif
 TILES(TILE)
-#define MOST_TAPS 12
+#define MAX_COLUMN_TAPS 12
 typedef void tile(const operands *);
 #define ENTRY(MA, MK) [MA][MK] = tile_##MA##x##MK,
-static tile *const tiles[5][MOST_TAPS + 1] = {TILES(ENTRY)};
+static tile *const tiles[5][MAX_COLUMN_TAPS + 1] = {TILES(ENTRY)};
 
 // All sums of taps in one plane (kd) of a unit whose operands are copied: sums[a][b][kh][kw][lane], `pitch` weights
 // from a to a.
@@ -239,16 +239,16 @@ static void multiply(const plan *l, unit u, const float *small, const float *big
     for (int64_t a = 0, now; a < p->A; a += now) {
         now = ceil_div(p->A - a, ceil_div(p->A - a, 4));
         tile *const *table = tiles[now];
-        int64_t most_taps = MOST_TAPS;
-        while (!table[most_taps])
-            most_taps--;
+        int64_t max_taps = MAX_COLUMN_TAPS;
+        while (!table[max_taps])
+            max_taps--;
         for (int64_t k = 0, taps; k < all; k += taps) {
-            taps = ceil_div(all - k, ceil_div(all - k, most_taps));
-            int64_t text = taps, offsets[MOST_TAPS];
+            taps = ceil_div(all - k, ceil_div(all - k, max_taps));
+            int64_t text = taps, offsets[MAX_COLUMN_TAPS];
             while (!table[text])
                 text++;
             for (int64_t i = 0; i < text; i++) {
-                const int64_t tap = k + least(i, taps - 1), b = tap / each, kh = tap % each / across;
+                const int64_t tap = k + min(i, taps - 1), b = tap / each, kh = tap % each / across;
                 const int64_t at = tap % across * p->dilation[2];
                 offsets[i] = b * plane + kh * p->dilation[1] * row + at % p->stride[2] * l->big_line + at / p->stride[2];
             }

@@ -14,12 +14,12 @@
 #define EVERY_OTHER_LANE 0, 2, 5, 7
 #endif
 
-// LANES elements `apart`, the first n of them. Every second one of rows of 14, one by one, made 1x1 of stride 2 take 1.25
+// LANES elements `spacing`, the first n of them. Every second one of rows of 14, one by one, made 1x1 of stride 2 take 1.25
 // times as long.
-INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
-    if (apart == 1 || n == 1)
+INLINE vec load_spaced(const elem *from, int64_t spacing, int64_t n) {
+    if (spacing == 1 || n == 1)
         return n == LANES ? elem_load(from) : elem_load_part(from, n);
-    if (apart == 2) {
+    if (spacing == 2) {
         // The second begins one early: what follows the last element may not be there.
         const int64_t there = 2 * n - 1, behind = there - (LANES - 1);
         const vec first = there >= LANES ? elem_load(from) : elem_load_part(from, there);
@@ -30,10 +30,10 @@ INLINE vec load_apart(const elem *from, int64_t apart, int64_t n) {
     }
     elem some[LANES] = {0};
     if (n == LANES) {
-        UNROLL for (int i = 0; i < LANES; i++) some[i] = from[i * apart];
+        UNROLL for (int i = 0; i < LANES; i++) some[i] = from[i * spacing];
     } else {
         for (int64_t i = 0; i < n; i++)
-            some[i] = from[i * apart];
+            some[i] = from[i * spacing];
     }
     return elem_load(some);
 }
@@ -82,12 +82,12 @@ INLINE void look(vec *seen, vec v, words way) {
     *seen += v * 0;
 }
 
-// LANES words, the first n of them, `apart` elements from one to the next.
-INLINE vec load_words(const elem *from, int64_t apart, int64_t n, words way) {
+// LANES words, the first n of them, `spacing` elements from one to the next.
+INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words way) {
 #if OPWRIGHT_PAIRS
-    if (way.pairs && apart == 2 && way.other == 1)
+    if (way.pairs && spacing == 2 && way.other == 1)
         return (vec)load_halves(from, 2 * n - way.half);
-    if (way.pairs && apart == 4 && way.other == 2) {
+    if (way.pairs && spacing == 4 && way.other == 2) {
         // The second begins one early: what follows the last element may not be there.
         const int64_t there = 4 * n - 1 - 2 * way.half;
         const uvec first = load_halves(from, there) & 0xffffu;
@@ -95,8 +95,8 @@ INLINE vec load_words(const elem *from, int64_t apart, int64_t n, words way) {
         return (vec)(SHUFFLE(first, second, EVERY_SECOND(0)) | SHUFFLE(first, second, EVERY_SECOND(1)) << 16);
     }
     if (way.pairs) {
-        vec first = load_apart(from, apart, n);
-        const vec second = way.half ? (vec){0} : load_apart(from + way.other, apart, n);
+        vec first = load_spaced(from, spacing, n);
+        const vec second = way.half ? (vec){0} : load_spaced(from + way.other, spacing, n);
         uvec low, high;
         memcpy(&low, &first, sizeof low);
         memcpy(&high, &second, sizeof high);
@@ -106,7 +106,7 @@ INLINE vec load_words(const elem *from, int64_t apart, int64_t n, words way) {
     }
 #endif
     (void)way;
-    return load_apart(from, apart, n);
+    return load_spaced(from, spacing, n);
 }
 
 #if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
@@ -211,7 +211,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
             if (i < channels) {
                 const vec v = load_words(from + i, 1, channels - i, way);
                 look(seen, v, way);
-                put(to + i, v, least(LANES, fill - i));
+                put(to + i, v, min(LANES, fill - i));
                 i += LANES;
             }
             for (; i < fill; i += LANES)
@@ -219,7 +219,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
         }
     } else if (channels <= 4 && pitch == channels && count >= LANES) {
         for (int64_t pixel = 0; pixel < count; pixel += LANES) {
-            const int64_t at = least(pixel, count - LANES);
+            const int64_t at = min(pixel, count - LANES);
             pack_few(to + at * channels, from + at * x, c, x, channels, way, seen);
         }
     } else {
@@ -227,7 +227,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
         const int64_t line = LINE / (int64_t)sizeof(elem);
         const bool half = way.half, words_lie = x == 1 || (way.pairs ? x == 2 * way.other && way.other <= 2 : x == 2);
         for (int64_t i = 0; i < fill; i += LANES) {
-            const int64_t rows = most(0, least(LANES, channels - i)), lanes = least(LANES, fill - i);
+            const int64_t rows = max(0, min(LANES, channels - i)), lanes = min(LANES, fill - i);
             int64_t pixel = 0;
 #if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
             if (rows == LANES && x == 1 && !way.pairs)
@@ -235,7 +235,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
                     pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, ahead, seen);
 #endif
             for (; pixel < count; pixel += LANES) {
-                const int64_t n = least(LANES, count - pixel);
+                const int64_t n = min(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
                 way.half = half && pixel + n == count;
                 float *out = to + pixel * pitch + i;
@@ -294,10 +294,10 @@ static void pack_words(float *to, int64_t pitch, const elem *from, int64_t c, in
                        int64_t channels, int64_t fill, bool pairs, vec *seen) {
 #if OPWRIGHT_PAIRS
     if (pairs) {
-        const int64_t both = count / 2, together = x <= 2 && c != 1 && channels > 4 ? ceil_div(count, 2) : both;
-        pack_pairs(to, pitch, from, c, 2 * x, together, channels, fill,
-                   (words){.half = together != both, .other = x, .mask = ~0u}, seen);
-        if (count % 2 && together == both)
+        const int64_t both = count / 2, pair_count = x <= 2 && c != 1 && channels > 4 ? ceil_div(count, 2) : both;
+        pack_pairs(to, pitch, from, c, 2 * x, pair_count, channels, fill,
+                   (words){.half = pair_count != both, .other = x, .mask = ~0u}, seen);
+        if (count % 2 && pair_count == both)
             pack_pairs(to + both * pitch, pitch, from + 2 * both * x, c, 2 * x, 1, channels, fill,
                        (words){.other = 0, .mask = 0xffffu}, seen);
         return;
@@ -307,10 +307,10 @@ static void pack_words(float *to, int64_t pitch, const elem *from, int64_t c, in
     pack(to, pitch, from, c, x, count, channels, fill, seen);
 }
 
-// count pixels, `apart`, of n floats each, side by side.
-static void gather(float *to, const float *from, int64_t apart, int64_t count, int64_t n) {
+// count pixels, `spacing`, of n floats each, side by side.
+static void gather(float *to, const float *from, int64_t spacing, int64_t count, int64_t n) {
     for (int64_t i = 0; i < count; i++)
-        memcpy(to + i * n, from + i * apart, (size_t)n * sizeof *to);
+        memcpy(to + i * n, from + i * spacing, (size_t)n * sizeof *to);
 }
 
 // One task's place in the problem, and the block it is at.
@@ -346,7 +346,7 @@ static void locate(place *o, int64_t block) {
     const int64_t out[4] = {l->p.N, l->p.small[0], l->p.small[1], l->p.small[2]};
     for (int i = 3; i >= 0; i--) {
         o->at[i] = block % l->boxes[i] * l->box[i];
-        o->size[i] = least(l->box[i], out[i] - o->at[i]);
+        o->size[i] = min(l->box[i], out[i] - o->at[i]);
         block /= l->boxes[i];
     }
 }
@@ -362,13 +362,13 @@ INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, 
     const int64_t outputs = up_div(o->size[3] - r, o->l->phases), unit = o->l->pace;
     const int64_t begin = (o->at[3] + r) * p->stride[2] - p->pad[2];
     *positions = (outputs - 1) * o->l->step[2] + o->l->reach;
-    *first = least(*positions, most(0, up_div(-begin, unit)));
-    *end = most(*first, least(*positions, floor_div(p->big[2] - 1 - begin, unit) + 1));
+    *first = min(*positions, max(0, up_div(-begin, unit)));
+    *end = max(*first, min(*positions, floor_div(p->big[2] - 1 - begin, unit) + 1));
 }
 
 // Whether zeros stand for input that does not exist.
 static bool pads(const place *o) {
-    for (int64_t r = 0; r < least(o->l->phases, o->size[3]); r++) {
+    for (int64_t r = 0; r < min(o->l->phases, o->size[3]); r++) {
         int64_t first, end, positions;
         row_inside(o, r, &first, &end, &positions);
         if (first > 0 || end < positions)
@@ -381,7 +381,7 @@ static bool pads(const place *o) {
 // that exists.
 INLINE int64_t first_inside(const place *o, int axis) {
     const opwright_problem *p = &o->l->p;
-    return most(0, up_div(p->pad[axis] - o->at[axis + 1] * p->stride[axis], o->l->unit[axis]));
+    return max(0, up_div(p->pad[axis] - o->at[axis + 1] * p->stride[axis], o->l->unit[axis]));
 }
 
 // A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
@@ -389,14 +389,14 @@ INLINE int64_t first_inside(const place *o, int axis) {
 // meet what another output's pair holds there, which may be Inf.
 static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
     const plan *l = o->l;
-    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->reach, apart = l->jump;
-    const int64_t last = (outputs - 1) * apart;
+    const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->reach, spacing = l->jump;
+    const int64_t last = (outputs - 1) * spacing;
     if (outputs % 2) {
         float *half = row + (l->positions - taps) * channels;
         clear(half, taps * channels);
         make_pairs(half, row + last * channels, half, taps * channels);
     }
-    make_pairs(row, row, row + apart * channels, (last + taps - apart) * channels);
+    make_pairs(row, row, row + spacing * channels, (last + taps - spacing) * channels);
 }
 
 #if OPWRIGHT_PAIRS
@@ -405,19 +405,19 @@ static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
 static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t x, int64_t at, int64_t count,
                            int64_t first, int64_t end, bool second, int64_t channels, int64_t width) {
     const opwright_problem *p = &o->l->p;
-    const int64_t apart = o->l->jump;
+    const int64_t spacing = o->l->jump;
     vec seen = {0};
     for (int64_t i = 0, next; i < count; i = next) {
-        const int64_t q = at + i, bounds[] = {first, end, first - apart, end - apart};
-        const bool low = q >= first && q < end, high = second && q + apart >= first && q + apart < end;
+        const int64_t q = at + i, bounds[] = {first, end, first - spacing, end - spacing};
+        const bool low = q >= first && q < end, high = second && q + spacing >= first && q + spacing < end;
         next = count;
         for (int j = 0; j < 4; j++)
             if (bounds[j] > q)
-                next = least(next, bounds[j] - at);
-        const words way = {.other = low && high ? apart * x : 0,
+                next = min(next, bounds[j] - at);
+        const words way = {.other = low && high ? spacing * x : 0,
                            .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
         if (low || high)
-            pack_pairs(to + i * width, width, from + (low ? q : q + apart) * x, p->big_c, x, next - i, channels, width,
+            pack_pairs(to + i * width, width, from + (low ? q : q + spacing) * x, p->big_c, x, next - i, channels, width,
                        way, &seen);
         else
             clear(to + i * width, (next - i) * width);
@@ -436,12 +436,12 @@ static void pack_rows(const place *o, float *rows) {
     const int64_t high_reach = (p->taps[1] - 1) * p->dilation[1] / l->unit[1] + 1;
     const int64_t deep = (o->size[1] - 1) * l->step[0] + deep_reach, high = (o->size[2] - 1) * l->step[1] + high_reach;
     const int64_t d0 = first_inside(o, 0), h0 = first_inside(o, 1);
-    const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = most(0, begin);
-    const int64_t beyond = least(
+    const int64_t begin = o->at[3] * p->stride[2] - p->pad[2], low = max(0, begin);
+    const int64_t beyond = min(
         p->big[2], begin + (o->size[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
     vec seen = {0};
     for (int64_t b = o->b0; b < o->b1; b += CHANNELS) {
-        const int64_t each = least(CHANNELS, o->b1 - b), channels = each * o->merged, width = each * l->merged;
+        const int64_t each = min(CHANNELS, o->b1 - b), channels = each * o->merged, width = each * l->merged;
         for (int64_t n = 0; n < o->size[0]; n++)
             for (int64_t d = d0; d < deep; d++) {
                 const int64_t id = o->at[1] * p->stride[0] - p->pad[0] + d * l->unit[0];
@@ -460,7 +460,7 @@ static void pack_rows(const place *o, float *rows) {
                     if (l->lines && low < beyond)
                         pack(o->line, width, from + low * p->big_x[2], p->big_c, p->big_x[2], beyond - low, channels,
                              width, &seen);
-                    for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                    for (int64_t r = 0; r < min(l->phases, o->size[3]); r++) {
                         const int64_t at_row = (n * l->depth + d - d0) * l->height + row_place(l, h - h0);
                         const int64_t place = at_row * l->phases + r;
                         float *to = rows + (b - o->b0) * cells + place * l->positions * width;
@@ -491,8 +491,8 @@ static void pack_rows(const place *o, float *rows) {
                         for (int64_t i = 0; i < (whole ? 1 : outputs); i++) {
                             float *out = to + i * l->jump * width;
                             const int64_t q = i * l->step[2], all = whole ? positions : l->reach;
-                            const int64_t from_q = least(q + all, most(q, first));
-                            const int64_t to_q = most(from_q, least(q + all, end));
+                            const int64_t from_q = min(q + all, max(q, first));
+                            const int64_t to_q = max(from_q, min(q + all, end));
                             clear(out, (from_q - q) * width);
                             out += (from_q - q) * width;
                             if (from_q < to_q && l->lines)
@@ -518,15 +518,15 @@ static void pack_outputs(const place *o, int64_t v0, int64_t v1, float *panels, 
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     // Where a pixel's channels are neighbours, all are read before the next pixel's.
-    const int64_t strip = p->small_c == 1 && v1 - v0 > l->together ? STRIP : most(count, 1);
+    const int64_t strip = p->small_c == 1 && v1 - v0 > l->panel_vectors ? STRIP : max(count, 1);
     for (int64_t i = 0; i < count; i += strip)
-        for (int64_t v = v0, together; v < v1; v += together) {
-            together = least(l->together, v1 - v);
-            const int64_t lanes = together * LANES, channels = least(lanes, o->channels - v * LANES);
-            float *panel = panels + (v - v0) / l->together * panel_floats(l);
+        for (int64_t v = v0, panel_vectors; v < v1; v += panel_vectors) {
+            panel_vectors = min(l->panel_vectors, v1 - v);
+            const int64_t lanes = panel_vectors * LANES, channels = min(lanes, o->channels - v * LANES);
+            float *panel = panels + (v - v0) / l->panel_vectors * panel_floats(l);
             vec *seen = (vec *)(void *)(panel + panel_floats(l) - LANES);
             pack_words(panel + (at + (o->pairs ? i / 2 : i)) * lanes, lanes, from + i * x + v * LANES * p->small_c,
-                       p->small_c, x, least(strip, count - i), channels, lanes, o->pairs, seen);
+                       p->small_c, x, min(strip, count - i), channels, lanes, o->pairs, seen);
         }
 }
 
@@ -537,12 +537,12 @@ static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
     const opwright_problem *p = &l->p;
     const elem *from = 0;
     int64_t to = 0, count = 0, at = 0;
-    for (int64_t v = v0; v < v1; v += l->together)
-        vec_store(panels + (v - v0) / l->together * panel_floats(l) + panel_floats(l) - LANES, (vec){0});
+    for (int64_t v = v0; v < v1; v += l->panel_vectors)
+        vec_store(panels + (v - v0) / l->panel_vectors * panel_floats(l) + panel_floats(l) - LANES, (vec){0});
     for (int64_t n = 0; n < o->size[0]; n++)
         for (int64_t d = 0; d < o->size[1]; d++)
             for (int64_t h = 0; h < o->size[2]; h++)
-                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                for (int64_t r = 0; r < min(l->phases, o->size[3]); r++) {
                     const elem *next = o->small + (o->at[0] + n) * p->small_n + (o->at[1] + d) * p->small_x[0] +
                                        (o->at[2] + h) * p->small_x[1] + (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = up_div(o->size[3] - r, l->phases);
@@ -560,7 +560,7 @@ static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
 }
 
 // Whether a panel holds an Inf or NaN.
-static bool met_special(const plan *l, const float *panel) {
+static bool has_non_finite(const plan *l, const float *panel) {
     const vec seen = vec_load(panel + panel_floats(l) - LANES);
     return uvec_any((uvec)(seen != seen));
 }

@@ -23,7 +23,7 @@ enum {
     PART_DW = 256 * 1024, PART_DW_IN_ONE = 64 * 1024,
     CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
     CHUNKS = 16,
-    TASKS = 4, CHUNK_PIXELS = 1024, MOST_DW = 1024 * 1024, // where few tasks have many pixels: private dw of all
+    TASKS = 4, CHUNK_PIXELS = 1024, MAX_DW = 1024 * 1024, // where few tasks have many pixels: private dw of all
     TASK_MADDS = 1 << 21,
     AHEAD = 48,          // pixels
     STRIP = 32,          // pixels that go to all panels before the next ones do
@@ -48,7 +48,7 @@ typedef struct plan {
     int64_t first_small;           // of its elements: outputs that no tap reaches are left out
     int64_t depth, height;         // input planes and rows of a box
     int64_t pixels;                // of a box, in the panel
-    int64_t vectors, together;     // ceil(A / LANES), and how many of them go together
+    int64_t vectors, panel_vectors;     // ceil(A / LANES), and how many of them go together
     int64_t a_part, a_parts, b_part, b_parts; // vectors, channels of a task
     int64_t chunks, tiles;         // tiles: tasks of one chunk
     int64_t dw;                    // floats of one task's dw
@@ -71,10 +71,10 @@ INLINE int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a 
 INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// Parts of at most `most` out of `all`, as even as multiples of `of` allow.
-static int64_t even(int64_t all, int64_t most_, int64_t of) {
-    const int64_t parts = ceil_div(all, most_);
-    return most(1, round_up(ceil_div(all, most(parts, 1)), of));
+// Parts of at most `limit` out of `all`, as even as multiples of `of` allow.
+static int64_t even(int64_t all, int64_t limit, int64_t of) {
+    const int64_t parts = ceil_div(all, limit);
+    return max(1, round_up(ceil_div(all, max(parts, 1)), of));
 }
 
 static bool folds(const opwright_problem *p) {
@@ -89,9 +89,9 @@ static bool folds(const opwright_problem *p) {
 static opwright_problem trimmed(opwright_problem p, int64_t *first_small) {
     *first_small = 0;
     for (int i = 0; i < 3; i++) {
-        const int64_t low = most(0, up_div(p.pad[i] - (p.taps[i] - 1) * p.dilation[i], p.stride[i]));
-        const int64_t end = least(p.small[i], floor_div(p.big[i] - 1 + p.pad[i], p.stride[i]) + 1);
-        p.small[i] = most(0, end - low);
+        const int64_t low = max(0, up_div(p.pad[i] - (p.taps[i] - 1) * p.dilation[i], p.stride[i]));
+        const int64_t end = min(p.small[i], floor_div(p.big[i] - 1 + p.pad[i], p.stride[i]) + 1);
+        p.small[i] = max(0, end - low);
         if (p.small[i] == 0)
             continue;
         p.pad[i] -= low * p.stride[i];
@@ -139,17 +139,17 @@ static bool unpadded(const opwright_problem *p) {
 
 // How many small groups share a vector of lanes. Their channels of big are one vector too, out of which each lane picks
 // its own group's. The last vector may hold fewer groups.
-static int64_t groups_together(const opwright_problem *p) {
-    return most(1, least(p->G, LANES / most(p->A, p->B)));
+static int64_t merged_groups(const opwright_problem *p) {
+    return max(1, min(p->G, LANES / max(p->A, p->B)));
 }
 
 // The panel of one group of vectors, and behind it the lanes in which an Inf or NaN was met.
-INLINE int64_t panel_floats(const plan *l) { return (l->pixels * l->together + 1) * LANES; }
+INLINE int64_t panel_floats(const plan *l) { return (l->pixels * l->panel_vectors + 1) * LANES; }
 
 // How many outputs' operands a block has room for. (Rows that a stride adds are not counted, as columns are: with them,
 // 14.0 instead of 13.3 ms, a 16x16 kernel of stride 16, bf16.)
 static int64_t block_room(const plan *l) {
-    return most(1, BLOCK / (l->a_part * LANES + l->b_part * l->merged * l->jump));
+    return max(1, BLOCK / (l->a_part * LANES + l->b_part * l->merged * l->jump));
 }
 
 static int64_t parts_of(const plan *l) {
@@ -173,13 +173,13 @@ static void split_parts(plan *l, int64_t workers, int64_t pixels) {
         const bool spread = workers == 1 || p->G * a_parts * b_parts * l->chunks >= 2 * workers ||
                             dw * l->a_part * (pixels / l->chunks) < TASK_MADDS;
         // Of one block, dw is that of the lanes that go together, and only where it does not go straight out.
-        const bool small = l->in_one ? straight || dw * least(l->a_part, l->together) <= PART_DW_IN_ONE
+        const bool small = l->in_one ? straight || dw * min(l->a_part, l->panel_vectors) <= PART_DW_IN_ONE
                                      : dw * l->a_part <= PART_DW;
         if (spread && small)
             return;
-        const bool can_a = l->a_part > l->together && !(spread && l->in_one), can_b = l->b_part > LANES;
+        const bool can_a = l->a_part > l->panel_vectors && !(spread && l->in_one), can_b = l->b_part > LANES;
         if (can_a && (!can_b || p->B * l->step[2] * a_parts <= p->A * b_parts))
-            l->a_part = round_up(ceil_div(l->a_part, 2), l->together);
+            l->a_part = round_up(ceil_div(l->a_part, 2), l->panel_vectors);
         else if (can_b)
             l->b_part = round_up(ceil_div(l->b_part, 2), LANES);
         else
@@ -188,7 +188,7 @@ static void split_parts(plan *l, int64_t workers, int64_t pixels) {
 }
 
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
-    plan l = {.merged = groups_together(problem), .groups = problem->G, .each = problem->A};
+    plan l = {.merged = merged_groups(problem), .groups = problem->G, .each = problem->A};
     l.p = turned(folded(trimmed(*problem, &l.first_small)));
     l.p.G = ceil_div(problem->G, l.merged), l.p.A *= l.merged;
     const opwright_problem *p = &l.p;
@@ -199,14 +199,14 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     }
     // Taps far apart are neighbours within a phase, or, where channels fill the tiles, walked one by one.
     l.hop = p->dilation[2] / l.unit[2], l.phases = 1;
-    if (l.hop > 1 && (p->B < FULL || (p->taps[2] - 1) * l.hop > most(l.step[2] * p->small[2], FAR)))
+    if (l.hop > 1 && (p->B < FULL || (p->taps[2] - 1) * l.hop > max(l.step[2] * p->small[2], FAR)))
         l.phases = l.hop, l.hop = 1;
     l.pace = l.hop > 1 ? l.unit[2] : p->dilation[2];
     l.reach = (p->taps[2] - 1) * l.hop + 1;
-    l.jump = l.phases == 1 && l.hop == 1 && l.merged == 1 ? least(l.step[2], p->taps[2]) : l.step[2];
+    l.jump = l.phases == 1 && l.hop == 1 && l.merged == 1 ? min(l.step[2], p->taps[2]) : l.step[2];
     l.tight = OPWRIGHT_PAIRS && p->taps[2] == 1 && l.merged == 1;
     l.vectors = ceil_div(p->A, LANES);
-    l.together = least(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * least(CHANNELS, p->B) <= most_rows[4] ? 4 : 2);
+    l.panel_vectors = min(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * min(CHANNELS, p->B) <= max_rows[4] ? 4 : 2);
     const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
     // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
@@ -216,22 +216,22 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     const bool few_rows = taps * p->B <= STAYS_ROWS;
     l.stays = unpadded(p) && p->small_c == 1 && p->A % LANES == 0 && l.groups % l.merged == 0 && l.phases == 1 &&
               (HALVES ? few_rows && l.vectors % 2 == 0 && l.merged == 1
-                      : !OPWRIGHT_PAIRS && (l.vectors <= l.together || few_rows));
+                      : !OPWRIGHT_PAIRS && (l.vectors <= l.panel_vectors || few_rows));
 
     // The parts of a task, and how many chunks of the blocks: these decide the order of the sums.
     const int64_t dw = taps * l.vectors * LANES * p->B, madds = dw * pixels;
     l.chunks = 1;
-    l.a_part = round_up(even(l.vectors, PART / LANES, 1), l.together);
-    l.b_part = least(even(p->B, PART, LANES), most(p->B, 1));
+    l.a_part = round_up(even(l.vectors, PART / LANES, 1), l.panel_vectors);
+    l.b_part = min(even(p->B, PART, LANES), max(p->B, 1));
     l.in_one = pixels <= block_room(&l);
     if (dw * p->G <= CHUNK_DW) {
-        const int64_t fit = CHUNKS_DW / most(1, dw * p->G), worth = least(pixels / 256, p->G * madds / TASK_MADDS);
-        l.chunks = most(1, least(least(CHUNKS, fit), worth));
+        const int64_t fit = CHUNKS_DW / max(1, dw * p->G), worth = min(pixels / 256, p->G * madds / TASK_MADDS);
+        l.chunks = max(1, min(min(CHUNKS, fit), worth));
         l.a_part = l.vectors, l.b_part = p->B;
     } else {
         split_parts(&l, 1, pixels);
-        const int64_t fit = least(MOST_DW / (dw * p->G), pixels / CHUNK_PIXELS);
-        l.chunks = most(1, least(ceil_div(TASKS, parts_of(&l)), fit));
+        const int64_t fit = min(MAX_DW / (dw * p->G), pixels / CHUNK_PIXELS);
+        l.chunks = max(1, min(ceil_div(TASKS, parts_of(&l)), fit));
     }
 
     // The largest box of outputs within the bounds: whole inner axes before a second step of an outer one. It decides
@@ -239,26 +239,26 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     int64_t room = block_room(&l);
     if (l.chunks > 1) {
         const int64_t each = ceil_div(pixels, l.chunks);
-        room = least(room, ceil_div(each, ceil_div(each, room)));
+        room = min(room, ceil_div(each, ceil_div(each, room)));
     }
     for (int i = 3; i >= 0; i--) {
-        l.box[i] = out[i] == 0 ? 1 : least(out[i], even(out[i], room, i == 3 ? 2 : 1));
-        l.boxes[i] = most(1, ceil_div(out[i], l.box[i]));
-        room = l.box[i] == out[i] ? most(1, room / most(out[i], 1)) : 1;
+        l.box[i] = out[i] == 0 ? 1 : min(out[i], even(out[i], room, i == 3 ? 2 : 1));
+        l.boxes[i] = max(1, ceil_div(out[i], l.box[i]));
+        room = l.box[i] == out[i] ? max(1, room / max(out[i], 1)) : 1;
     }
     l.blocks = l.boxes[0] * l.boxes[1] * l.boxes[2] * l.boxes[3];
-    l.chunks = most(1, least(l.chunks, l.blocks));
+    l.chunks = max(1, min(l.chunks, l.blocks));
     l.in_one = l.blocks == 1;
     l.straight = straight_out(&l);
     split_parts(&l, workers, pixels);
-    l.a_part = most(l.a_part, 1);
+    l.a_part = max(l.a_part, 1);
     l.a_parts = ceil_div(l.vectors, l.a_part), l.b_parts = ceil_div(p->B, l.b_part);
 
     l.depth = (l.box[1] - 1) * l.step[0] + (p->taps[0] - 1) * p->dilation[0] / l.unit[0] + 1;
     l.height = (l.box[2] - 1) * l.step[1] + (p->taps[1] - 1) * p->dilation[1] / l.unit[1] + 1;
-    l.depth = least(l.depth, ceil_div(p->big[0], l.unit[0]));
-    l.height = round_up(least(l.height, ceil_div(p->big[1], l.unit[1])), l.step[1]);
-    l.phases = least(l.phases, l.box[3]);
+    l.depth = min(l.depth, ceil_div(p->big[0], l.unit[0]));
+    l.height = round_up(min(l.height, ceil_div(p->big[1], l.unit[1])), l.step[1]);
+    l.phases = min(l.phases, l.box[3]);
     const bool uneven = OPWRIGHT_PAIRS && (l.phases > 1 || l.box[3] % 2 || p->small[2] % l.box[3] % 2);
     l.odd = uneven && !l.tight ? l.reach : 0;
     l.positions = (ceil_div(l.box[3], l.phases) - 1) * l.jump + l.reach + l.odd;
@@ -272,16 +272,16 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.floats[0] = l.box[0] * l.depth * l.height * l.phases * l.positions * l.b_part * l.merged;
     l.floats[0] = round_up(l.floats[0] + (l.merged > 1 ? LANES : 0), 16);
     if (!l.stays)
-        l.floats[1] = round_up(ceil_div(l.a_part, l.together) * panel_floats(&l), 16);
+        l.floats[1] = round_up(ceil_div(l.a_part, l.panel_vectors) * panel_floats(&l), 16);
     if (l.chunks == 1 && !l.straight)
-        l.floats[2] = round_up(l.in_one ? taps * l.b_part * least(l.a_part, l.together) * LANES : l.dw, 16);
+        l.floats[2] = round_up(l.in_one ? taps * l.b_part * min(l.a_part, l.panel_vectors) * LANES : l.dw, 16);
     // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
     l.lines = (l.phases > 1 || l.jump != l.step[2]) && p->big_c != 1;
     if (l.lines) {
         const int64_t reach =
-            least(p->big[2], (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
-        const int64_t in = reach * least(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.together * LANES;
-        l.floats[3] = round_up(most(in, line) + LANES, 16);
+            min(p->big[2], (l.box[3] - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1);
+        const int64_t in = reach * min(CHANNELS, l.b_part) * l.merged, line = l.box[3] * l.panel_vectors * LANES;
+        l.floats[3] = round_up(max(in, line) + LANES, 16);
     }
     return l;
 }

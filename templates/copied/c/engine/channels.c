@@ -6,7 +6,7 @@
 // `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
 // Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are left out of the runs, so
 // padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
-// weights) the pixel is done again from its own taps alone.
+// weights) the pixel is recomputed with in-bounds taps.
 //
 // Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
 // all together, as the lines that memory has. So are rows that follow each other in a plane and fill no vectors: 49
@@ -56,7 +56,7 @@ typedef struct block {
     int64_t first_slot, slots;
     int64_t fresh; // the first row that is not there yet
     int64_t part, parts; // of the rows to copy
-    bool wild;     // an Inf or NaN has been copied
+    bool non_finite;     // an Inf or NaN has been copied
     int64_t first_channel, last_channel; // reduced, in units: the chunk
     int64_t first_panel;   // of the task
     run *runs;
@@ -73,15 +73,15 @@ INLINE int64_t slot_of(const block *b, int64_t row) {
 static void place_input(block *b, bool first, bool copy) {
     const plan *p = &b->c->p;
     solve own = p->s;
-    own.reduced = least(own.reduced - b->first_channel * UNIT_CHANNELS, p->chunk * UNIT_CHANNELS);
+    own.reduced = min(own.reduced - b->first_channel * UNIT_CHANNELS, p->chunk * UNIT_CHANNELS);
     const solve *s = &own;
     // Groups that share a vector whose channels all lie in it as they lie in memory.
-    const bool alike = VECTORS_PICK && p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 && groups_of(p, b->group) == p->together;
-    if (p->together > 1 && alike)
-        own.reduced *= p->together;
+    const bool alike = VECTORS_PICK && p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 && groups_of(p, b->group) == p->shared_groups;
+    if (p->shared_groups > 1 && alike)
+        own.reduced *= p->shared_groups;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     const elem *image = b->c->in + b->n * s->in_n +
-                        (b->group * p->together * p->s.reduced + b->first_channel * UNIT_CHANNELS) * s->in_c;
+                        (b->group * p->shared_groups * p->s.reduced + b->first_channel * UNIT_CHANNELS) * s->in_c;
     const int64_t plane0 = b->plane_q * d->in_step + b->depth.offset;
     if (p->stacked) {
         b->row_step = w->in * p->pixel;
@@ -95,7 +95,7 @@ static void place_input(block *b, bool first, bool copy) {
     int64_t high_row, high_column;
     span(w, s->backward, b->column0, b->column1, &b->low_column, &high_column);
     if (far_dilated(w)) // there no zeros are multiplied
-        b->low_column = most(b->low_column, 0), high_column = most(b->low_column, least(high_column, w->in));
+        b->low_column = max(b->low_column, 0), high_column = max(b->low_column, min(high_column, w->in));
     if (!p->copied || (p->inside && b->low_column >= 0 && high_column <= w->in)) {
         // A run's plane is counted from the first tap's, which may lie outside.
         b->plane_step = d->offset_step * s->in_x[0] / UNIT_CHANNELS;
@@ -107,20 +107,20 @@ static void place_input(block *b, bool first, bool copy) {
         return;
     }
     const int64_t before = b->low_row;
-    span(h, s->backward, b->first_row + b->row0 * p->apart, b->first_row + (b->row1 - 1) * p->apart + 1, &b->low_row,
+    span(h, s->backward, b->first_row + b->row0 * p->spacing, b->first_row + (b->row1 - 1) * p->spacing + 1, &b->low_row,
          &high_row);
     b->row_divisor = p->divisor;
     b->slots = p->slots;
-    b->wild = b->wild && !(first && copy);
+    b->non_finite = b->non_finite && !(first && copy);
     b->first_slot = first ? 0 : (b->first_slot + (b->low_row - before) / b->row_divisor) % b->slots;
-    const int64_t low_row = first ? b->low_row : most(b->low_row, b->fresh);
+    const int64_t low_row = first ? b->low_row : max(b->low_row, b->fresh);
     b->fresh = high_row;
     b->row_step = row_units(p);
     b->plane_step = p->slots * b->row_step;
     b->base = b->rows;
     const int64_t columns = high_column - b->low_column; // of which the tensor has [first, last)
-    const int64_t first_column = least(most(0, -b->low_column), columns);
-    const int64_t last_column = most(first_column, least(columns, w->in - b->low_column));
+    const int64_t first_column = min(max(0, -b->low_column), columns);
+    const int64_t last_column = max(first_column, min(columns, w->in - b->low_column));
     const int64_t next = (h->in == 1 ? p->columns * w->in_step * s->in_x[2] : b->row_divisor * s->in_x[1]) * (int64_t)sizeof(elem);
     for (int64_t t = b->depth_first; copy && t < b->depth_last; t++) {
         const elem *plane = image + (plane0 + t * d->offset_step) * s->in_x[0];
@@ -131,20 +131,20 @@ static void place_input(block *b, bool first, bool copy) {
                        to + first_column * p->pixel, b->row_step, p->pixel);
             continue;
         }
-        if (p->joined && last_column - first_column == w->in) {
-            const int64_t begin = most(low_row, 0), count = most(0, least(high_row, h->in) - begin);
+        if (p->contiguous && last_column - first_column == w->in) {
+            const int64_t begin = max(low_row, 0), count = max(0, min(high_row, h->in) - begin);
             const int64_t end = begin + count * (b->part + 1) / b->parts;
             for (int64_t row = begin + count * b->part / b->parts, rows; row < end; row += rows) {
                 const int64_t slot = slot_of(b, row - b->low_row);
                 unit *to = b->rows + t * b->plane_step + slot * b->row_step;
-                rows = least(end - row, b->slots - slot);
+                rows = min(end - row, b->slots - slot);
                 clear_ends(to, rows, b->row_step, first_column, last_column, columns, p->pixel);
                 copy_lines(s, plane + row * w->in, rows * w->in, w->in, to + first_column * p->pixel, p->pixel,
                            b->row_step);
             }
             continue;
         }
-        for (int64_t row = most(low_row, 0); row < least(high_row, h->in); row++) {
+        for (int64_t row = max(low_row, 0); row < min(high_row, h->in); row++) {
             const int64_t slot = over(row - b->low_row, b->row_divisor);
             if (slot * b->row_divisor != row - b->low_row || (b->parts > 1 && slot % b->parts != b->part))
                 continue;
@@ -152,12 +152,12 @@ static void place_input(block *b, bool first, bool copy) {
             const elem *from = plane + row * s->in_x[1];
 #if OPWRIGHT_PAIRS
             if (p->line) {
-                b->wild |= copy_line(s, from, b->low_column, high_column - b->low_column, to, b->row_step,
-                                     h->in == 1 ? next : next / b->row_divisor * p->rows * p->apart * h->in_step);
+                b->non_finite |= copy_line(s, from, b->low_column, high_column - b->low_column, to, b->row_step,
+                                     h->in == 1 ? next : next / b->row_divisor * p->rows * p->spacing * h->in_step);
                 continue;
             }
 #endif
-            if (p->together > 1 && !alike)
+            if (p->shared_groups > 1 && !alike)
                 copy_row_of_groups(p, from, b->low_column, high_column - b->low_column, groups_of(p, b->group), to);
             else
                 copy_row(s, from, b->low_column, high_column - b->low_column, to, p->pixel, next);
@@ -175,7 +175,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     int64_t row_first, row_last, count = 0;
     reach(h, rows, row_q, &row_first, &row_last);
     const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
-    const bool whole = p->together > 1 ? p->channels % p->picked == 0 : p->pixel == p->channels;
+    const bool whole = p->shared_groups > 1 ? p->channels % p->picked == 0 : p->pixel == p->channels;
     const bool merged = p->line || (p->chunks == 1 && whole && w->offset_step == 1 &&
                         (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step));
     const int64_t length = merged ? last - first : 1;
@@ -206,7 +206,7 @@ typedef struct stretch {
     int64_t step;     // from a pixel to the next, in bytes
     void *out;        // of q = 0
     int64_t width;
-    bool together;    // groups share a vector
+    bool shares_vector; // groups share a vector
     int64_t rest;     // channels whose sums are over lanes
     bool added;       // `out` are sums that the bias is read from
 } stretch;
@@ -220,25 +220,25 @@ static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
         return;
     if (s->rest > 0) {
         // The last tile does some pixels again.
-        const int64_t rows = q1 - q0 < MOST_SUMS ? 1 : MOST_SUMS;
+        const int64_t rows = q1 - q0 < MAX_SUMS ? 1 : MAX_SUMS;
         for (int64_t q = q0; q < q1; q += rows) {
-            const int64_t at = least(q, q1 - rows);
+            const int64_t at = min(q, q1 - rows);
             o->scalars = unit_at(s->base, at * s->step);
             o->out = out_at(o, s->out, at * o->out_row);
             SUM_TABLE[s->rest][rows](o);
         }
         return;
     }
-    const int64_t room = s->together ? MOST_VECTORS : most_rows(s->width);
-    const int64_t limit = s->step % 4096 == 0 ? least(room, 9) : room;
+    const int64_t room = s->shares_vector ? MAX_VECTORS : max_rows(s->width);
+    const int64_t limit = s->step % 4096 == 0 ? min(room, 9) : room;
     const int64_t count = q1 - q0, tiles = count <= limit ? count > 0 : ceil_div(count, limit);
-    const int64_t shorter = over(count, most(tiles, 1)), longer = count - tiles * shorter;
+    const int64_t shorter = over(count, max(tiles, 1)), longer = count - tiles * shorter;
     for (int64_t t = 0, q = q0; t < tiles; t++) {
         const int64_t rows = shorter + (t < longer);
         o->scalars = unit_at(s->base, q * s->step);
         o->out = out_at(o, s->out, q * o->out_row);
         o->bias = bias + q * o->bias_row;
-        (s->together ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(o);
+        (s->shares_vector ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(o);
         q += rows;
     }
     o->bias = bias;
@@ -303,15 +303,15 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
                          int64_t width, void *row_out, int64_t pixel_out, const float *before) {
     const plan *p = &b->c->p;
     const axis *w = &p->s.axes[2];
-    const int64_t q0 = b->column0, q1 = least(b->column1, columns->count);
+    const int64_t q0 = b->column0, q1 = min(b->column1, columns->count);
     if (q0 >= q1)
         return;
     o->runs = b->runs;
     o->scalar_row = scalar_row(p);
-    o->out_row = p->met * pixel_out;
+    o->out_row = p->with_taps * pixel_out;
     if (before)
         o->bias = before, o->bias_row = w->out_step * width * LANES;
-    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o->scalar_row, row_out, width, p->together > 1,
+    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o->scalar_row, row_out, width, p->shared_groups > 1,
                        o->lane_step > 0 ? p->rest : 0, before && b->last_channel < p->channels};
     if (far_dilated(w)) {
         // Neighbours that reach the same inputs are a stretch of their own, without zeros.
@@ -330,27 +330,27 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
     }
     // Outputs all of whose taps lie beyond the row's ends have no terms.
     const int64_t absent = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
-    const int64_t met = least(q1, most(q0, absent > 0 ? over(absent + w->in_step - 1, w->in_step) : 0));
-    const int64_t past = most(met, least(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
+    const int64_t first_with_taps = min(q1, max(q0, absent > 0 ? over(absent + w->in_step - 1, w->in_step) : 0));
+    const int64_t past = max(first_with_taps, min(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
     o->run_count = 0;
-    tiles_of(o, &s, q0, met);
+    tiles_of(o, &s, q0, first_with_taps);
     tiles_of(o, &s, past, q1);
     o->run_count = list_runs(b, rows, row_q, columns, 0, columns->taps, o->step);
-    tiles_of(o, &s, met, past);
+    tiles_of(o, &s, first_with_taps, past);
     // Outputs before `inside` or from `outside` on have taps beyond the row's ends.
-    const int64_t inside = over(most(0, -columns->offset) + w->in_step - 1, w->in_step);
+    const int64_t inside = over(max(0, -columns->offset) + w->in_step - 1, w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
-    const int64_t outside = most(inside, room < 0 ? 0 : over(room, w->in_step) + 1);
+    const int64_t outside = max(inside, room < 0 ? 0 : over(room, w->in_step) + 1);
     if (columns->taps == 0 || p->chunks > 1) // of which none is padded
         return;
-    if (b->wild) { // they are looked for in lines only
+    if (b->non_finite) { // they are looked for in lines only
         again_where_nan(b, o, &s, rows, row_q, columns, q0, q1);
         return;
     }
     if (b->c->finite)
         return;
-    again_where_nan(b, o, &s, rows, row_q, columns, q0, least(q1, inside));
-    again_where_nan(b, o, &s, rows, row_q, columns, most(q0, outside), q1);
+    again_where_nan(b, o, &s, rows, row_q, columns, q0, min(q1, inside));
+    again_where_nan(b, o, &s, rows, row_q, columns, max(q0, outside), q1);
 }
 
 // Pixels of the buffer, `[pixel][lane]`, to those of the output, `step` apart.
@@ -367,7 +367,7 @@ static void finish_row(const solve *s, const float *from, int64_t pitch, elem *o
     }
     for (int64_t l = 0; l < lanes; l += LANES)
         for (int64_t x = 0; x < pixels; x += LANES) {
-            const int64_t count = least(LANES, pixels - x);
+            const int64_t count = min(LANES, pixels - x);
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 v[i] = i < count ? vec_load(from + (x + i) * pitch + l) : (vec){0};
@@ -386,12 +386,12 @@ static void finish_stacked(const block *b, int64_t panel) {
     const solve *s = &p->s;
     const int64_t width = panel_width(p, panel), first = panel_first(p, panel) * LANES;
     const int64_t planes = s->axes[0].out, rows = s->axes[1].out, pitch = stacked_pitch(p, width);
-    const bool joined = s->out_x[0] == rows * s->out_x[1];
+    const bool contiguous = s->out_x[0] == rows * s->out_x[1];
     elem *out = c->out + (b->group * p->lanes + first) * s->out_c;
     for (int64_t image = 0; image < s->axes[2].out; image++, out += s->out_x[2])
-        for (int64_t plane = 0; plane < (joined ? 1 : planes); plane++)
+        for (int64_t plane = 0; plane < (contiguous ? 1 : planes); plane++)
             finish_row(s, b->buffer + plane * rows * pitch + image * width * LANES, pitch, out + plane * s->out_x[0],
-                       s->out_x[1], joined ? planes * rows : rows, least(width * LANES, s->lanes - first));
+                       s->out_x[1], contiguous ? planes * rows : rows, min(width * LANES, s->lanes - first));
 }
 
 // All rows of the buffer, `[row][column][lane]`, whose pixels the output has in turns.
@@ -414,7 +414,7 @@ static void finish_interleaved(const block *b, elem *out, int64_t columns, int64
 }
 
 // Whether a row of output has any taps.
-static bool row_met(const block *b, int64_t row) {
+static bool row_has_taps(const block *b, int64_t row) {
     const solve *s = &b->c->p.s;
     const axis *h = &s->axes[1];
     const phase rows = phase_of(h, row % h->out_step, s->backward);
@@ -435,16 +435,16 @@ INLINE vec either(uvec which, vec a, vec b) {
 // there are none, and behind.
 INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, elem *to, int64_t x, int64_t end,
                         bool streamed) {
-    const int64_t step = c->p.s.axes[2].out_step, met = c->p.met;
+    const int64_t step = c->p.s.axes[2].out_step, with_taps = c->p.with_taps;
     ivec lane;
     for (int i = 0; i < LANES; i++)
         lane[i] = i;
     int64_t r = x;
     if (x < columns)
-        r = x % step, from += x / step * met;
-    for (; x < least(end, columns); x += LANES) {
+        r = x % step, from += x / step * with_taps;
+    for (; x < min(end, columns); x += LANES) {
         const pattern *pick = &c->patterns[r];
-        const ivec there = (pick->lanes >= 0) & (lane < (int32_t)least(columns - x, LANES));
+        const ivec there = (pick->lanes >= 0) & (lane < (int32_t)min(columns - x, LANES));
         const vec v = either((uvec)there, vec_pick(vec_load(from + pick->first), pick->lanes & (LANES - 1)), alone);
         if (end - x < LANES)
             elem_store_part(to + x, v, end - x);
@@ -453,7 +453,7 @@ INLINE void spread_part(const call *c, const float *from, int64_t columns, vec a
         else
             elem_store(to + x, v);
         for (r += LANES; r >= step; r -= step)
-            from += met;
+            from += with_taps;
     }
     for (; x + LANES <= end; x += LANES)
         streamed ? elem_stream(to + x, alone) : elem_store(to + x, alone);
@@ -464,23 +464,23 @@ INLINE void spread_part(const call *c, const float *from, int64_t columns, vec a
 // All `total` of them. Only whole lines go past the caches.
 static void spread_line(const call *c, const float *from, int64_t columns, int64_t total, vec alone, elem *to) {
     enum { LINE = 64 / sizeof(elem) };
-    const int64_t head = c->streamed ? least(total, -(int64_t)((uintptr_t)to / sizeof(elem)) & (LINE - 1)) : 0;
+    const int64_t head = c->streamed ? min(total, -(int64_t)((uintptr_t)to / sizeof(elem)) & (LINE - 1)) : 0;
     const int64_t past = c->streamed ? head + (total - head) / LINE * LINE : 0;
     spread_part(c, from, columns, alone, to, 0, head, false);
     spread_part(c, from, columns, alone, to, head, past, true);
     spread_part(c, from, columns, alone, to, past, total, false);
 }
 
-// `met` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias between, and
+// `with_taps` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias between, and
 // `empty` rows of bias behind.
 static void finish_spread(const block *b, elem *out, int64_t columns, int64_t lanes, int64_t width, const float *bias,
-                          int64_t met, int64_t empty) {
+                          int64_t with_taps, int64_t empty) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
-    const int64_t pitch = width * LANES, line = line_of(p), compact = columns_met(p, columns);
-    const int64_t joined = s->out_x[1] == columns ? met + empty : 1; // rows
+    const int64_t pitch = width * LANES, line = line_of(p), compact = columns_with_taps(p, columns);
+    const int64_t contiguous = s->out_x[1] == columns ? with_taps + empty : 1; // rows
     for (int64_t l = 0; l < lanes; l += LANES) {
-        for (int64_t x = 0; met > 0 && x < compact; x += LANES) {
+        for (int64_t x = 0; with_taps > 0 && x < compact; x += LANES) {
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 v[i] = i < compact - x ? vec_load(b->buffer + (x + i) * pitch + l) : (vec){0};
@@ -488,9 +488,9 @@ static void finish_spread(const block *b, elem *out, int64_t columns, int64_t la
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 vec_store(b->line + i * line + x, v[i]);
         }
-        for (int64_t i = 0; i < least(LANES, lanes - l); i++)
-            for (int64_t row = 0; row < met + empty; row += joined)
-                spread_line(b->c, b->line + i * line, row < met ? columns : 0, joined * columns, vec_splat(bias[l + i]),
+        for (int64_t i = 0; i < min(LANES, lanes - l); i++)
+            for (int64_t row = 0; row < with_taps + empty; row += contiguous)
+                spread_line(b->c, b->line + i * line, row < with_taps ? columns : 0, contiguous * columns, vec_splat(bias[l + i]),
                             out + (l + i) * s->out_c + row * s->out_x[1]);
     }
 }
@@ -502,35 +502,35 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const axis *h = &s->axes[1], *w = &s->axes[2];
     const int64_t width = panel_width(p, panel), first = panel_first(p, panel) * LANES;
     const bool rest = is_rest(p, panel);
-    const int64_t lanes = least(width * LANES, groups_of(p, b->group) * s->lanes - first);
+    const int64_t lanes = min(width * LANES, groups_of(p, b->group) * s->lanes - first);
     // Rejected: the full ones of panels of which the last is not full store to the output, 56 channels f32 0.89 times as
     // fast, bf16 1.06 times.
     operands o = {.vectors = weights, .step = rest ? 1 : p->in_place ? s->w_reduced : width * LANES,
                   .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES};
     o.bias = c->biases + b->group * group_width(p) * LANES + first;
     o.picks = c->picks, o.picked = p->picked;
-    const int64_t column_first = b->column0 * w->out_step, column_last = least(w->out, b->column1 * w->out_step);
+    const int64_t column_first = b->column0 * w->out_step, column_last = min(w->out, b->column1 * w->out_step);
     elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
-    const int64_t first_q = b->first_row + b->row0 * p->apart, end = b->first_row + b->row1 * p->apart;
-    const int64_t last = least(h->out, end * h->out_step) - 1;
+    const int64_t first_q = b->first_row + b->row0 * p->spacing, end = b->first_row + b->row1 * p->spacing;
+    const int64_t last = min(h->out, end * h->out_step) - 1;
     const int64_t pitch = p->stacked ? stacked_pitch(p, width) : (column_last - column_first) * width * LANES;
     const bool begun = b->first_channel > 0, done = b->last_channel == p->channels;
-    int64_t held = 0; // rows in the buffer
+    int64_t buffered_rows = 0; // rows in the buffer
     float *sums = b->sums + (panel - b->first_panel) * p->panel_sums - column_first * width * LANES;
     int64_t spread = 0; // the first row that is not in the output yet
-    for (int64_t q = first_q; q < end; q += p->apart)
+    for (int64_t q = first_q; q < end; q += p->spacing)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++, sums += pitch) {
             const int64_t row = q * h->out_step + r;
             if (p->spread && row < spread)
                 continue;
             const phase rows = phase_of(h, r, s->backward);
             elem *out = image + row * s->out_x[1];
-            const bool met = !p->spread || row_met(b, row);
+            const bool with_taps = !p->spread || row_has_taps(b, row);
             // What is finished later stands in the buffer from its first column on.
-            const int64_t before = p->stacked ? b->plane * h->out + row : p->interleaved ? q : held;
+            const int64_t before = p->stacked ? b->plane * h->out + row : p->interleaved ? q : buffered_rows;
             void *to = !done       ? sums
                        : p->direct ? (void *)out
-                                   : b->buffer + before * pitch - b->column0 * p->met * width * LANES;
+                                   : b->buffer + before * pitch - b->column0 * p->with_taps * width * LANES;
             const int64_t pixel_out = p->direct && done ? s->out_x[2] : width * LANES;
             o.elements = p->direct && done, o.streamed = b->c->streamed && p->direct && done;
             // Lines of many planes, which the hardware does not see coming: finishing 320 channels to 1280 of 7x7 took 3 times
@@ -539,7 +539,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
                 for (int64_t l = 0; l < lanes; l++)
                     for (int64_t x = column_first; x < column_last; x += 64 / (int64_t)sizeof(elem))
                         __builtin_prefetch(out + l * s->out_c + x, 1);
-            for (int64_t pw = 0, place = 0; pw < w->out_step && met; pw++) {
+            for (int64_t pw = 0, place = 0; pw < w->out_step && with_taps; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
                 if (p->spread && columns.taps == 0)
                     continue;
@@ -547,17 +547,17 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
                              begun ? sums + pw * width * LANES : NULL);
             }
             if (p->spread) {
-                for (spread = row + 1; p->apart == 1 && spread <= last && !row_met(b, spread);)
+                for (spread = row + 1; p->spacing == 1 && spread <= last && !row_has_taps(b, spread);)
                     spread++;
-                finish_spread(b, out + column_first, column_last - column_first, lanes, width, o.bias, met,
-                              spread - row - met);
+                finish_spread(b, out + column_first, column_last - column_first, lanes, width, o.bias, with_taps,
+                              spread - row - with_taps);
                 continue;
             }
-            if (!done || p->direct || p->interleaved || p->stacked || (++held < p->held && row < last))
+            if (!done || p->direct || p->interleaved || p->stacked || (++buffered_rows < p->finished_rows && row < last))
                 continue;
-            finish_row(s, b->buffer, width * LANES, out - (held - 1) * s->out_x[1] + column_first * s->out_x[2],
-                       s->out_x[2], held * (column_last - column_first), lanes);
-            held = 0;
+            finish_row(s, b->buffer, width * LANES, out - (buffered_rows - 1) * s->out_x[1] + column_first * s->out_x[2],
+                       s->out_x[2], buffered_rows * (column_last - column_first), lanes);
+            buffered_rows = 0;
         }
     if (p->interleaved && done)
         finish_interleaved(b, image + column_first * s->out_x[2], column_last - column_first, lanes, width);
@@ -582,13 +582,13 @@ static bool place_block(block *b, int64_t n, int64_t group, int64_t plane, int64
     const plan *p = &b->c->p;
     const axis *d = &p->s.axes[0], *h = &p->s.axes[1], *w = &p->s.axes[2];
     b->n = n, b->group = group, b->plane = plane;
-    const int64_t blocks = p->row_blocks / p->apart;
+    const int64_t blocks = p->row_blocks / p->spacing;
     b->first_row = row_block / blocks;
-    const int64_t height = ceil_div(ceil_div(h->out, h->out_step) - b->first_row, p->apart), part = row_block % blocks;
+    const int64_t height = ceil_div(ceil_div(h->out, h->out_step) - b->first_row, p->spacing), part = row_block % blocks;
     b->row0 = part * height / blocks + step * p->rows;
-    b->row1 = least(b->row0 + p->rows, (part + 1) * height / blocks);
+    b->row1 = min(b->row0 + p->rows, (part + 1) * height / blocks);
     b->column0 = column_block * p->columns;
-    b->column1 = least(b->column0 + p->columns, ceil_div(w->out, w->out_step));
+    b->column1 = min(b->column0 + p->columns, ceil_div(w->out, w->out_step));
     b->depth = phase_of(d, plane % d->out_step, p->s.backward);
     b->plane_q = plane / d->out_step;
     reach(d, &b->depth, b->plane_q, &b->depth_first, &b->depth_last);
@@ -602,7 +602,7 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     const int64_t share = task % p->groups_of_panels;
     task /= p->groups_of_panels;
     // Groups that share a vector share cache lines with the next ones, too.
-    const int64_t near = p->together > 1 ? p->groups : 1, group = task % near;
+    const int64_t near = p->shared_groups > 1 ? p->groups : 1, group = task % near;
     task /= near;
     const int64_t column_block = task % p->column_blocks;
     task /= p->column_blocks;
@@ -615,7 +615,7 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
         if (!place_block(&b, task / planes / G, group + task / planes % G, task % planes, row_block, step, column_block))
             break;
         for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
-            b.first_channel = chunk * p->chunk, b.last_channel = least(p->channels, b.first_channel + p->chunk);
+            b.first_channel = chunk * p->chunk, b.last_channel = min(p->channels, b.first_channel + p->chunk);
             place_input(&b, step == 0 || p->chunks > 1, true);
             for (int64_t panel = first; panel < last; panel++)
                 panel_of_block(&b, panel, c->packed + packed_at(p, b.group, panel));
@@ -647,8 +647,8 @@ static void stack_task(const void *context, int64_t task, int64_t worker) {
     solve own = p->s;
     const axis *d = &own.axes[0], *h = &own.axes[1];
     const int64_t images = own.axes[2].in, image = task / p->groups, group = task % p->groups, step = own.in_x[2];
-    const bool joined = own.in_x[0] == h->in * own.in_x[1];
-    const int64_t lines = joined ? 1 : d->in, pixels = joined ? d->in * h->in : h->in;
+    const bool contiguous = own.in_x[0] == h->in * own.in_x[1];
+    const int64_t lines = contiguous ? 1 : d->in, pixels = contiguous ? d->in * h->in : h->in;
     const elem *from = c->in + image * step + group * own.reduced * own.in_c;
     unit *to = c->kept + (group * d->in * h->in * images + image) * p->pixel;
     own.axes[2].in = pixels, own.in_x[2] = own.in_x[1];
@@ -698,14 +698,14 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
 
 bool over_channels_fills(const opwright_problem *problem, bool backward) {
     const solve s = solve_of(problem, backward);
-    return groups_together(&s) > 1;
+    return groups_per_vector(&s) > 1;
 }
 
 int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward, workers);
-    return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.kept_bytes + most(1, workers) * worker_bytes(&p);
+    return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.kept_bytes + max(1, workers) * worker_bytes(&p);
 }
 
 bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
@@ -713,7 +713,7 @@ bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t
     plan p;
     plan_of(&p, &own, backward, 1);
     values[0] = scalar_row(&p);
-    return p.vectors == 1 && p.together == 1;
+    return p.vectors == 1 && p.shared_groups == 1;
 }
 
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
@@ -733,13 +733,13 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
     if (p->spread)
         list_patterns(p, c.patterns);
-    for (int32_t k = 0; p->together > 1 && k < p->picked; k++)
+    for (int32_t k = 0; p->shared_groups > 1 && k < p->picked; k++)
         for (int i = 0; i < LANES; i++)
-            c.picks[k][i] = (int32_t)(least(i / p->s.lanes, p->together - 1) * p->picked) + k;
+            c.picks[k][i] = (int32_t)(min(i / p->s.lanes, p->shared_groups - 1) * p->picked) + k;
     const int64_t padded = group_width(p) * LANES;
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t l = 0; l < padded; l += LANES) {
-            const int64_t count = most(0, least(LANES, groups_of(p, g) * p->s.lanes - l));
+            const int64_t count = max(0, min(LANES, groups_of(p, g) * p->s.lanes - l));
             const vec v = bias && count > 0 ? elem_load_part(bias + g * p->lanes + l, count) : (vec){0};
             vec_store(c.biases + g * padded + l, v);
         }

@@ -18,16 +18,16 @@
 
 enum {
     BLOCK_BYTES = 640 << 10, // of a block's input and products: they stay in the second-level cache
-    MOST_BYTES = 1 << 20,    // of the smallest block
+    MAX_BYTES = 1 << 20,    // of the smallest block
     BLOCK_COLUMNS = 512,     // of the input at most, a few more with taps
     FEWEST_TASKS = 16,
-    MOST_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
+    MAX_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
     FEWEST_REDUCED = 16,     // with fewer, products cost more than what they save
     AHEAD_LINES = 8,         // asked for before they are copied,
     AHEAD_PIXELS = 64,       // and so many pixels of lines of channels
     LONG_SUM = 8 * LANES,    // units of channels from which on products are sums over lanes,
     SUMMED = 16,             // so many times the products at least: 14 times are 0.95 times as fast, 25 times 1.5 times
-    MOST_SUMMED = LANES - 1, // channels of the output then
+    MAX_SUMMED = LANES - 1, // channels of the output then
     AHEAD_SUMS = 8,          // pixels that are asked for
 };
 
@@ -37,7 +37,7 @@ typedef struct plan {
     bool in_place;         // the input is read where it is, products are sums over lanes
     int64_t row_products;  // of a row of taps
     int64_t weights_pitch; // from the weights of a product to the next
-    bool apart;            // the phases of rows have their products one after the other
+    bool separate_phases;            // the phases of rows have their products one after the other
     int64_t rows, columns; // of a block, in q
     int64_t row_blocks, column_blocks;
     int64_t line;          // from a channel of the copied input to the next
@@ -52,8 +52,8 @@ static int64_t line_of(int64_t count) { return ((count + LANES + 15) / 16 | 1) *
 // The input's rows, or columns, that outputs [q0, q1) of all phases need and that there are.
 static void needed(const axis *a, bool backward, int64_t q0, int64_t q1, int64_t *low, int64_t *high) {
     span(a, backward, q0, q1, low, high);
-    *low = least(most(*low, 0), a->in);
-    *high = most(*low, least(*high, a->in));
+    *low = min(max(*low, 0), a->in);
+    *high = max(*low, min(*high, a->in));
 }
 
 // The sizes of a block of p->rows and p->columns.
@@ -62,14 +62,14 @@ static void size_block(plan *p) {
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     int64_t low, high;
     span(h, s->backward, 0, p->rows, &low, &high);
-    const int64_t in_rows = least(high - low, h->in);
+    const int64_t in_rows = min(high - low, h->in);
     span(w, s->backward, 0, p->columns, &low, &high);
-    const int64_t in_columns = least(high - low, w->in);
+    const int64_t in_columns = min(high - low, w->in);
     p->line = line_of(in_rows * in_columns);
     p->product_line = line_of(p->rows * in_columns);
     p->input_bytes = p->channels * (p->in_place ? in_rows * in_columns : p->line) * 4;
     // Of rows of taps: one phase's where the input is one plane, else all that planes add to one after the other.
-    const int64_t tap_rows = p->apart ? ceil_div(h->taps, h->classes) : d->taps * h->taps;
+    const int64_t tap_rows = p->separate_phases ? ceil_div(h->taps, h->classes) : d->taps * h->taps;
     p->products_bytes = rounded((tap_rows * p->row_products * p->product_line + 2 * LANES) * 4);
 }
 
@@ -83,9 +83,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     const bool units = sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->in_c == 1 && s->reduced % UNIT_CHANNELS == 0 &&
                        s->in_n % UNIT_CHANNELS == 0 && s->in_x[0] % UNIT_CHANNELS == 0 &&
                        s->in_x[1] % UNIT_CHANNELS == 0 && s->in_x[2] % UNIT_CHANNELS == 0;
-    p->in_place = MOST_PIXELS_SUMMED > 1 && units && p->channels >= LONG_SUM && p->channels >= SUMMED * p->row_products;
+    p->in_place = MAX_PIXELS_SUMMED > 1 && units && p->channels >= LONG_SUM && p->channels >= SUMMED * p->row_products;
     p->weights_pitch = line_of(p->channels) - LANES;
-    p->apart = d->taps == 1;
+    p->separate_phases = d->taps == 1;
     const int64_t height = ceil_div(h->out, h->out_step), width = ceil_div(w->out, w->out_step);
     p->rows = height, p->columns = width;
     if (width > BLOCK_COLUMNS)
@@ -131,7 +131,7 @@ typedef struct call {
     unit *packed;
     int64_t *positions;
     char *workers;
-    ivec turns[MOST_INTERLEAVED]; // lanes of the rows of output that are neighbours in memory
+    ivec turns[MAX_INTERLEAVED]; // lanes of the rows of output that are neighbours in memory
 } call;
 
 // Weights.
@@ -144,11 +144,11 @@ static void pack_products(const plan *p, const elem *from, int64_t along, int64_
             for (int64_t u = 0; u < p->channels; u += LANES)
                 units_store_part(places[i] + u,
                                  channel_units(from + i * along + u * UNIT_CHANNELS, s->reduced - u * UNIT_CHANNELS),
-                                 least(LANES, p->channels - u));
+                                 min(LANES, p->channels - u));
         return;
     }
     for (int64_t u = 0; u < p->channels; u += LANES) {
-        const int64_t here = least(LANES, p->channels - u);
+        const int64_t here = min(LANES, p->channels - u);
         vec v[LANES];
         UNROLL for (int64_t i = 0; i < LANES; i++) {
             const int64_t channel = (u + i) * UNIT_CHANNELS;
@@ -173,11 +173,11 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
     const int64_t group = task / s->lanes, lane = task % s->lanes;
     const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
     unit *to = c->packed + (group * taps * s->lanes + lane) * p->weights_pitch;
-    const bool joined = problem->w_k[1] == k[2] * problem->w_k[2] && problem->w_k[0] == k[1] * k[2] * problem->w_k[2];
-    const int64_t length = joined ? taps : k[2];
+    const bool contiguous = problem->w_k[1] == k[2] * problem->w_k[2] && problem->w_k[0] == k[1] * k[2] * problem->w_k[2];
+    const int64_t length = contiguous ? taps : k[2];
     for (int64_t t = 0; t < taps; t += length)
         for (int64_t i = 0; i < length; i += LANES) {
-            const int64_t count = least(LANES, length - i);
+            const int64_t count = min(LANES, length - i);
             unit *places[LANES];
             for (int64_t j = 0; j < count; j++)
                 places[j] = to + c->positions[t + i + j] * s->lanes * p->weights_pitch;
@@ -218,7 +218,7 @@ static void copy_pixels(const plan *p, const elem *from, int64_t count, unit *to
     }
     for (int64_t x = 0; x < count; x += LANES)
         for (int64_t u = 0; u < p->channels; u += LANES) {
-            const int64_t here = least(LANES, p->channels - u), pixels = least(LANES, count - x);
+            const int64_t here = min(LANES, p->channels - u), pixels = min(LANES, count - x);
             const elem *at = from + x * s->in_x[2] + u * UNIT_CHANNELS;
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++) {
@@ -264,12 +264,12 @@ static void multiply(const plan *p, const unit *weights, const unit *input, int6
     operands o = {.runs = &all, .run_count = 1, .scalar_row = p->weights_pitch * (int64_t)sizeof(unit), .step = p->line,
                   .out_row = p->product_line, .bias = zeros};
     const int64_t m = p->row_products, vectors = ceil_div(count, LANES);
-    const int64_t wide = m <= MOST_8 ? 8 : m <= MOST_4 ? 4 : 2;
+    const int64_t wide = m <= MAX_8 ? 8 : m <= MAX_4 ? 4 : 2;
     for (int64_t v = 0; v < vectors;) {
         int64_t nb = wide;
         while (nb > vectors - v)
             nb /= 2;
-        const int64_t limit = most_rows(nb), tiles = ceil_div(m, limit);
+        const int64_t limit = max_rows(nb), tiles = ceil_div(m, limit);
         for (int64_t t = 0, row = 0; t < tiles; t++) {
             const int64_t mr = m / tiles + (t < m % tiles);
             o.scalars = weights + row * p->weights_pitch;
@@ -287,15 +287,15 @@ static void multiply_lines(const plan *p, const unit *weights, const unit *input
     const float zeros[LANES] = {0};
     const run all = {0, 0, p->channels};
     const int64_t m = p->row_products, pixel = p->s.in_x[2] / UNIT_CHANNELS;
-    const bool more = m > MOST_SUMS && ceil_div(m, MORE_SUMS) * MORE_SUMS < ceil_div(m, MOST_SUMS) * MOST_SUMS;
-    const int64_t rows = m < MOST_SUMS ? 1 : more ? MORE_SUMS : MOST_SUMS;
+    const bool more = m > MAX_SUMS && ceil_div(m, MORE_SUMS) * MORE_SUMS < ceil_div(m, MAX_SUMS) * MAX_SUMS;
+    const int64_t rows = m < MAX_SUMS ? 1 : more ? MORE_SUMS : MAX_SUMS;
     operands o = {.runs = &all, .run_count = 1, .scalar_row = p->weights_pitch * (int64_t)sizeof(unit), .lane_step = pixel,
                   .out_row = p->product_line, .bias = zeros};
     for (int64_t x = 0, nb; x < count; x += nb) {
-        nb = least(MOST_PIXELS_SUMMED, count - x);
+        nb = min(MAX_PIXELS_SUMMED, count - x);
         o.vectors = input + x * pixel;
         for (int64_t row = 0; row < m; row += rows) {
-            const int64_t at = least(row, m - rows);
+            const int64_t at = min(row, m - rows);
             o.scalars = weights + at * p->weights_pitch;
             o.out = products + at * p->product_line + x;
             o.ahead = row == 0 ? AHEAD_SUMS * pixel : 0;
@@ -319,7 +319,7 @@ static void add_terms(const block *b, int64_t terms, int64_t product, int64_t co
             if (first > 0 || last < LANES) {
                 uvec bits;
                 memcpy(&bits, &v, sizeof bits);
-                bits &= (uvec)((lane >= (int32_t)most(first, 0)) & (lane < (int32_t)least(last, LANES)));
+                bits &= (uvec)((lane >= (int32_t)max(first, 0)) & (lane < (int32_t)min(last, LANES)));
                 memcpy(&v, &bits, sizeof v);
             }
             sum += v;
@@ -330,7 +330,7 @@ static void add_terms(const block *b, int64_t terms, int64_t product, int64_t co
 
 // The first product that a block has of a row of taps.
 INLINE int64_t product_of(const plan *p, int64_t td, const phase *rows, int64_t th) {
-    return ((p->apart ? 0 : td * p->s.axes[1].taps + rows->position) + th) * p->row_products;
+    return ((p->separate_phases ? 0 : td * p->s.axes[1].taps + rows->position) + th) * p->row_products;
 }
 
 // The taps of one row and phase that have products, in the order in which they are added.
@@ -365,14 +365,14 @@ static void sum_row(const block *b, int64_t row_q, const phase *rows, elem *out)
     const int64_t step = w->out_step;
     for (int64_t r = 0; r < step; r++) {
         const phase columns = phase_of(w, r, s->backward);
-        const int64_t terms = list_terms(b, row_q, rows, &columns), count = least(b->column1, columns.count) - b->column0;
+        const int64_t terms = list_terms(b, row_q, rows, &columns), count = min(b->column1, columns.count) - b->column0;
         for (int64_t l = 0; l < s->lanes; l++) {
             const vec bias = vec_splat(c->bias ? elem_get(c->bias + b->group * s->lanes + l) : 0);
             add_terms(b, terms, l * p->product_line, count, bias, b->sums + (r * s->lanes + l) * p->sum_line);
         }
     }
     // Outputs that are neighbours in memory lie in turns.
-    const int64_t total = least(w->out, b->column1 * step) - b->column0 * step;
+    const int64_t total = min(w->out, b->column1 * step) - b->column0 * step;
     out += b->column0 * step * s->out_x[2];
     if (channels_in_turns(s)) {
         store_interleaved(b->sums, p->sum_line, step * s->lanes, c->turns, total * s->lanes, out);
@@ -398,17 +398,17 @@ static void multiply_phase(const block *b, int64_t td, int64_t r) {
     const int64_t width = b->high_column - b->low_column;
     for (int64_t th = 0; th < rows.taps; th++) {
         const int64_t from = b->row0 + rows.offset + th * h->offset_step;
-        const int64_t low = most(from, 0), high = least(least(b->row1, rows.count) - b->row0 + from, h->in);
+        const int64_t low = max(from, 0), high = min(min(b->row1, rows.count) - b->row0 + from, h->in);
         const int64_t tap = (b->group * d->taps + b->depth.position + td) * h->taps + rows.position + th;
         const unit *weights = c->packed + tap * p->row_products * p->weights_pitch;
         float *products = b->products + product_of(p, td, &rows, th) * p->product_line + (low - from) * width;
         if (p->in_place) {
             const solve *s = &p->s;
             const elem *row = input_at(b, td) + (low - b->low_row) * s->in_x[1];
-            const bool joined = s->in_x[1] == width * s->in_x[2];
-            for (int64_t i = low; i < high; i += joined ? high - low : 1)
+            const bool contiguous = s->in_x[1] == width * s->in_x[2];
+            for (int64_t i = low; i < high; i += contiguous ? high - low : 1)
                 multiply_lines(p, weights, (const unit *)(const void *)(row + (i - low) * s->in_x[1]),
-                               joined ? (high - low) * width : width, products + (i - low) * width);
+                               contiguous ? (high - low) * width : width, products + (i - low) * width);
         } else if (low < high && width > 0)
             multiply(p, weights, b->input + (low - b->low_row) * width, (high - low) * width, products);
     }
@@ -426,9 +426,9 @@ static void task(const void *context, int64_t task, int64_t worker) {
     b.sums = (float *)(void *)((char *)(b.products - LANES) + p->products_bytes);
     b.terms = (term *)(void *)((char *)b.sums + p->sums_bytes);
     b.column0 = task % p->column_blocks * p->columns, task /= p->column_blocks;
-    b.column1 = least(b.column0 + p->columns, ceil_div(w->out, w->out_step));
+    b.column1 = min(b.column0 + p->columns, ceil_div(w->out, w->out_step));
     b.row0 = task % p->row_blocks * p->rows, task /= p->row_blocks;
-    b.row1 = least(b.row0 + p->rows, ceil_div(h->out, h->out_step));
+    b.row1 = min(b.row0 + p->rows, ceil_div(h->out, h->out_step));
     b.plane = task % d->out, task /= d->out;
     b.group = task % s->problem->G, b.n = task / s->problem->G;
     b.depth = phase_of(d, b.plane % d->out_step, s->backward), b.plane_q = b.plane / d->out_step;
@@ -437,7 +437,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
     needed(w, s->backward, b.column0, b.column1, &b.low_column, &b.high_column);
 
     elem *image = c->out + b.n * s->out_n + b.group * s->lanes * s->out_c + b.plane * s->out_x[0];
-    const int64_t phases = p->apart ? 1 : h->out_step;
+    const int64_t phases = p->separate_phases ? 1 : h->out_step;
     for (int64_t r = 0; r < h->out_step; r += phases) {
         for (int64_t td = b.depth_first; td < b.depth_last; td++) {
             if (r == 0 && !p->in_place)
@@ -460,10 +460,10 @@ bool col2im_fits(const opwright_problem *problem, bool backward) {
     const solve *s = &p.s;
     const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
     // Blocks of few rows copy the input several times over: 7x7 of 64 channels in blocks of three took twice as long.
-    const bool high = 2 * p.rows >= least(ceil_div(s->axes[1].taps, s->axes[1].classes), s->axes[1].out);
+    const bool high = 2 * p.rows >= min(ceil_div(s->axes[1].taps, s->axes[1].classes), s->axes[1].out);
     const bool dense = s->axes[0].in_step == 1 && s->axes[1].in_step == 1 && s->axes[2].in_step == 1;
-    return dense && high && taps > 1 && s->lanes <= (p.in_place ? MOST_SUMMED : MOST_CHANNELS) && s->reduced >= FEWEST_REDUCED &&
-           p.rows * p.columns >= LANES && p.input_bytes + p.products_bytes <= MOST_BYTES &&
+    return dense && high && taps > 1 && s->lanes <= (p.in_place ? MAX_SUMMED : MAX_CHANNELS) && s->reduced >= FEWEST_REDUCED &&
+           p.rows * p.columns >= LANES && p.input_bytes + p.products_bytes <= MAX_BYTES &&
            !over_channels_fills(problem, backward);
 }
 
@@ -471,7 +471,7 @@ int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t w
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward);
-    return p.positions_bytes + p.weights_bytes + most(1, workers) * worker_bytes(&p);
+    return p.positions_bytes + p.weights_bytes + max(1, workers) * worker_bytes(&p);
 }
 
 void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,

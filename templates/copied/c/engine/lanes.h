@@ -22,7 +22,7 @@ INLINE vec vec_load(const float *p) {
 }
 INLINE void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
 INLINE vec vec_splat(float x) { return x - (vec){0}; }
-INLINE void clear(float *to, int64_t n) { memset(to, 0, (size_t)most(n, 0) * sizeof *to); }
+INLINE void clear(float *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeof *to); }
 
 // The first n of LANES floats, the others 0; nothing past them is read.
 INLINE vec vec_load_part(const float *p, int64_t n) {
@@ -137,12 +137,12 @@ INLINE hvec narrow(vec v) { return (hvec)vcvt_f16_f32((float32x4_t)v); }
 INLINE vec widen(hvec h) {
     uvec x = __builtin_convertvector(h, uvec), sign = (x & 0x8000u) << 16, magnitude = x & 0x7fffu;
     // Through a float of exponent 2^-112 too small, mended by a product that is exact for denormals too.
-    uvec bits = magnitude << 13, special = (uvec)(magnitude >= 0x7c00u);
+    uvec bits = magnitude << 13, non_finite = (uvec)(magnitude >= 0x7c00u);
     vec v;
     memcpy(&v, &bits, sizeof v);
     v *= 0x1p112f;
     memcpy(&bits, &v, sizeof v);
-    bits = (bits & ~special) | (((magnitude << 13) | 0x7f800000u) & special) | sign;
+    bits = (bits & ~non_finite) | (((magnitude << 13) | 0x7f800000u) & non_finite) | sign;
     memcpy(&v, &bits, sizeof v);
     return v;
 }
@@ -220,7 +220,7 @@ INLINE window window_of(int64_t first, int64_t end) {
 typedef ivec window;
 INLINE window window_of(int64_t first, int64_t end) {
     const ivec lane = {0, 1, 2, 3, 4, 5, 6, 7};
-    return (lane >= (int32_t)least(most(first, 0), LANES)) & (lane < (int32_t)most(least(end, LANES), 0));
+    return (lane >= (int32_t)min(max(first, 0), LANES)) & (lane < (int32_t)max(min(end, LANES), 0));
 }
 #else
 #define OPWRIGHT_WINDOWS 0

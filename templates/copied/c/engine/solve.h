@@ -20,8 +20,8 @@ static inline void collapse(opwright_problem *p) {
         if (p->taps[a] != 1 || p->stride[a] != 1 || p->pad[a] != 0 || p->small[a] != p->big[a])
             return;
     for (int a = 1; a >= 0; a--) {
-        const bool apart = p->small_x[a] != p->small[2] * p->small_x[2] || p->big_x[a] != p->big[2] * p->big_x[2];
-        if (p->small[a] != 1 && apart)
+        const bool gaps = p->small_x[a] != p->small[2] * p->small_x[2] || p->big_x[a] != p->big[2] * p->big_x[2];
+        if (p->small[a] != 1 && gaps)
             return;
         p->small[2] *= p->small[a], p->big[2] *= p->big[a];
         p->small[a] = p->big[a] = 1;
@@ -63,7 +63,7 @@ INLINE vec load_line(const elem *p, int64_t step, int64_t count) {
     if (step == 1)
         return count >= LANES ? elem_load(p) : elem_load_part(p, count);
     float x[LANES] = {0};
-    for (int64_t i = 0; i < least(count, LANES); i++)
+    for (int64_t i = 0; i < min(count, LANES); i++)
         x[i] = elem_get(p + i * step);
     return vec_load(x);
 }
@@ -73,7 +73,7 @@ INLINE void store_line(elem *p, int64_t step, vec v, int64_t count) {
         count >= LANES ? elem_store(p, v) : elem_store_part(p, v, count);
         return;
     }
-    for (int64_t i = 0; i < least(count, LANES); i++)
+    for (int64_t i = 0; i < min(count, LANES); i++)
         elem_put(p + i * step, v[i]);
 }
 
@@ -98,7 +98,7 @@ INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int6
 // The units of neighbouring channels of one pixel.
 INLINE vec channel_units(const elem *p, int64_t channels) {
 #if OPWRIGHT_PAIRS
-    return (vec)pairs_load_part(p, least(channels, 2 * LANES));
+    return (vec)pairs_load_part(p, min(channels, 2 * LANES));
 #else
     return load_line(p, 1, channels);
 #endif
@@ -138,11 +138,11 @@ static inline void transpose(const elem *from, int64_t channel_step, int64_t cha
 
 // Storing output.
 
-enum { MOST_INTERLEAVED = 6 }; // rows that are interleaved lane by lane, where more are transposed
+enum { MAX_INTERLEAVED = 6 }; // rows that are interleaved lane by lane, where more are transposed
 
 // The lanes of so many rows that are neighbours in memory where the rows' elements take turns.
 static inline void list_turns(int64_t rows, ivec *turns) {
-    for (int64_t j = 0; j < least(rows, MOST_INTERLEAVED); j++)
+    for (int64_t j = 0; j < min(rows, MAX_INTERLEAVED); j++)
         for (int64_t i = 0; i < LANES; i++)
             turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
 }
@@ -150,7 +150,7 @@ static inline void list_turns(int64_t rows, ivec *turns) {
 // Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
 INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
     for (int64_t x = 0; x * rows < total; x += LANES) {
-        vec v[MOST_INTERLEAVED];
+        vec v[MAX_INTERLEAVED];
         UNROLL for (int64_t j = 0; j < rows; j++)
             v[j] = vec_load(from + j * pitch + x);
         UNROLL for (int64_t j = 0; j < rows; j++) {
@@ -177,7 +177,7 @@ static inline void store_interleaved(const float *from, int64_t pitch, int64_t r
                 v[i] = row + i < rows ? vec_load(from + (row + i) * pitch + x) : (vec){0};
             vec_transpose(v);
             UNROLL for (int64_t i = 0; i < LANES; i++) {
-                const int64_t at = (x + i) * rows + row, left = least(least(LANES, rows - row), total - at);
+                const int64_t at = (x + i) * rows + row, left = min(min(LANES, rows - row), total - at);
                 if (left > 0)
                     elem_store_part(to + at, v[i], left);
             }

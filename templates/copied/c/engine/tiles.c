@@ -15,4 +15,4 @@ STEP_TILES(STEP_TILE)
 tile_function *const TILE_TABLE[9][17] = {TILES(TILE_ROW)};
 tile_function *const VECTOR_TABLE[13] = {VECTOR_TILES(VECTOR_ROW)};
 tile_function *const SUM_TABLE[5][6] = {SUM_TILES(SUM_ROW)};
-tile_function *const STEP_TABLE[MOST_STEP_VECTORS + 1][MOST_STEP_ROWS + 1] = {STEP_TILES(STEP_ROW)};
+tile_function *const STEP_TABLE[MAX_STEP_VECTORS + 1][MAX_STEP_ROWS + 1] = {STEP_TILES(STEP_ROW)};

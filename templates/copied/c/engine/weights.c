@@ -60,7 +60,7 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                 const int64_t ih = (o->at[2] + oh) * p->stride[1] + kh * p->dilation[1] - p->pad[1];
                 const bool inside = id >= 0 && id < p->big[0] && ih >= 0 && ih < p->big[1];
                 const int64_t d = od * l->step[0] + d0, h = oh * l->step[1] + h0;
-                for (int64_t r = 0; r < least(l->phases, o->size[3]); r++) {
+                for (int64_t r = 0; r < min(l->phases, o->size[3]); r++) {
                     const int64_t outputs = up_div(o->size[3] - r, l->phases);
                     const int64_t line = (n * l->depth + d) * l->height + (inside ? row_place(l, h) : 0);
                     const int64_t row = (line * l->phases + r) * l->positions;
@@ -73,8 +73,8 @@ static int64_t runs_of(const place *o, int64_t kd, int64_t kh, int64_t kw, run *
                     if (kw >= 0) {
                         int64_t from, to, positions;
                         row_inside(o, r, &from, &to, &positions);
-                        first = least(outputs, most(0, up_div(from - kw * l->hop, l->step[2])));
-                        end = least(outputs, floor_div(to - 1 - kw * l->hop, l->step[2]) + 1);
+                        first = min(outputs, max(0, up_div(from - kw * l->hop, l->step[2])));
+                        end = min(outputs, floor_div(to - 1 - kw * l->hop, l->step[2]) + 1);
                     }
                     if (inside) {
                         const int64_t whole = l->tight ? ceil_div(end - first, each) : (end - first) / each;
@@ -177,10 +177,10 @@ typedef void tile(const operands *);
 #define PAIR_ENTRY(MR, NB) [NB][MR] = pairs_##MR##x##NB,
 FEW_TILES(FLOAT_TILE)
 TILES(PAIR_TILE)
-static tile *const tiles[2][MOST_VECTORS + 1][MOST_ROWS + 1] = {{FEW_TILES(FLOAT_ENTRY)}, {TILES(PAIR_ENTRY)}};
+static tile *const tiles[2][MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {{FEW_TILES(FLOAT_ENTRY)}, {TILES(PAIR_ENTRY)}};
 #else
 TILES(FLOAT_TILE)
-static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
+static tile *const tiles[1][MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
 #endif
 
 // Where small stays and a task walks a part of each pixel at a time, which no hardware foresees: 4.2 instead of 6.5 ms,
@@ -190,13 +190,13 @@ static tile *const tiles[1][MOST_VECTORS + 1][MOST_ROWS + 1] = {{TILES(FLOAT_ENT
 #define FAR_TILE(MR, NB) TILE(far, float, LOAD_WORDS, float, vec, ADD_FLOATS, true, MR, NB)
 #define FAR_ENTRY(MR, NB) [NB][MR] = far_##MR##x##NB,
 FAR_TILES(FAR_TILE)
-static tile *const far_tiles[MOST_VECTORS + 1][MOST_ROWS + 1] = {FAR_TILES(FAR_ENTRY)};
+static tile *const far_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {FAR_TILES(FAR_ENTRY)};
 #elif HALVES
 #define LOAD_HALVES(to, from) (to) = elem_load(from)
 #define HALF_TILE(MR, NB) TILE(halves, elem, LOAD_HALVES, float, vec, ADD_FLOATS, true, MR, NB)
 #define HALF_ENTRY(MR, NB) [NB][MR] = halves_##MR##x##NB,
 HALF_TILES(HALF_TILE)
-static tile *const half_tiles[MOST_VECTORS + 1][MOST_ROWS + 1] = {HALF_TILES(HALF_ENTRY)};
+static tile *const half_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {HALF_TILES(HALF_ENTRY)};
 #endif
 
 #define MERGED_FLOATS(TAPS, MB) MERGED_TILE(merged_floats, vec, ADD_FLOATS, TAPS, MB)
@@ -206,19 +206,19 @@ MERGED_TILES(MERGED_FLOATS)
 #define MERGED_PAIRS(TAPS, MB) MERGED_TILE(merged_pairs, uvec, dot_pairs, TAPS, MB)
 #define MERGED_PAIRS_ENTRY(TAPS, MB) [TAPS][MB] = merged_pairs_##TAPS##x##MB,
 MERGED_TILES(MERGED_PAIRS)
-static tile *const merged_tiles[2][MOST_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
+static tile *const merged_tiles[2][MAX_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
                                                                           {MERGED_TILES(MERGED_PAIRS_ENTRY)}};
 #else
-static tile *const merged_tiles[1][MOST_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
+static tile *const merged_tiles[1][MAX_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
 #endif
 
 // Rows of the next tile: as even as there are tiles for. One row alone takes as long as eight.
-INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
-    const int64_t parts = ceil_div(left, most_);
+INLINE int64_t rows_at_once(tile *const *table, int64_t row_limit, int64_t left) {
+    const int64_t parts = ceil_div(left, row_limit);
     int64_t rows = ceil_div(left, parts);
     if (table[rows])
         return rows;
-    for (int64_t some = ceil_div(left, most(parts, 2)); some <= most_ && some < left; some++)
+    for (int64_t some = ceil_div(left, max(parts, 2)); some <= row_limit && some < left; some++)
         if (table[some] && (parts > 2 || table[left - some]))
             return some;
     rows = ceil_div(rows, 2);
@@ -230,18 +230,18 @@ INLINE int64_t rows_together(tile *const *table, int64_t most_, int64_t left) {
 // The taps and channels of a row of merged groups, of which t tells where they begin.
 static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], int64_t taps, operands t) {
     for (int lane = 0; lane < LANES; lane++)
-        t.lanes[lane] = (int32_t)(least(lane / l->each, l->merged - 1) * t.channels);
+        t.lanes[lane] = (int32_t)(min(lane / l->each, l->merged - 1) * t.channels);
     const ivec lanes = t.lanes;
     float *const dw = t.dw;
     // As even as may be; of many channels, half as many.
-    const int64_t parts = table[least(taps, 3)][t.channels] ? 1 : 2, each = ceil_div(t.channels, parts);
+    const int64_t parts = table[min(taps, 3)][t.channels] ? 1 : 2, each = ceil_div(t.channels, parts);
     for (int64_t k = 0, now; k < taps; k += now, t.row += now * t.row_scale) {
-        now = least(taps - k, MOST_MERGED_TAPS);
+        now = min(taps - k, MAX_MERGED_TAPS);
         now = ceil_div(taps - k, ceil_div(taps - k, now));
         while (!table[now][each])
             now--;
         for (int64_t b = 0, some; b < t.channels; b += some) {
-            some = least(each, t.channels - b);
+            some = min(each, t.channels - b);
             t.lanes = lanes + (int32_t)b, t.dw = dw + (k * t.channels + b) * t.pitch;
             table[now][some](&t);
         }
@@ -250,29 +250,29 @@ static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], 
 
 // dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
 // weights are.
-static void multiply(const place *o, int64_t vectors, const void *panel, const float *rows, bool special, run *runs,
+static void multiply(const place *o, int64_t vectors, const void *panel, const float *rows, bool non_finite, run *runs,
                      float *dw, bool first) {
     const plan *l = o->l;
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
-    const int64_t groups = special || l->straight || l->hop > 1 ? p->taps[2] : 1; // taps walked one by one
+    const int64_t groups = non_finite || l->straight || l->hop > 1 ? p->taps[2] : 1; // taps walked one by one
     tile *const *table = tiles[o->pairs][vectors];
 #if HALVES
     if (l->stays)
         table = half_tiles[vectors];
 #endif
-    const int64_t most_now = most_rows[vectors];
+    const int64_t max_now = max_rows[vectors];
     int64_t count = 0;
     for (int64_t kd = 0; kd < p->taps[0]; kd++)
         for (int64_t kh = 0; kh < p->taps[1]; kh++)
             for (int64_t kw = 0; kw < groups; kw++) {
-                if (kw == 0 || special)
-                    count = runs_of(o, kd, kh, special ? kw : -1, runs);
+                if (kw == 0 || non_finite)
+                    count = runs_of(o, kd, kh, non_finite ? kw : -1, runs);
                 if (count == 0 && !first)
                     continue;
                 for (int64_t b = 0; b < all; b += CHANNELS) {
-                    const int64_t channels = least(CHANNELS, all - b);
-                    const int64_t together = groups == 1 ? p->taps[2] * channels : channels;
+                    const int64_t channels = min(CHANNELS, all - b);
+                    const int64_t scalar_rows = groups == 1 ? p->taps[2] * channels : channels;
                     const int64_t start = ((kd * p->taps[1] + kh) * all + b) * p->taps[2] + kw * channels;
                     const int64_t width = channels * l->merged;
                     operands t = {runs, count, panel, 0, vectors * LANES, width, vectors * LANES,
@@ -287,14 +287,14 @@ static void multiply(const place *o, int64_t vectors, const void *panel, const f
                     }
                     t.row = rows + b * cells + kw * l->hop * width, t.dw = to;
                     if (l->merged > 1) {
-                        multiply_merged(l, merged_tiles[o->pairs], together / channels, t);
+                        multiply_merged(l, merged_tiles[o->pairs], scalar_rows / channels, t);
                         continue;
                     }
-                    for (int64_t m = 0, now; m < together; m += now, t.row += now, t.dw += now * t.pitch) {
-                        now = rows_together(table, most_now, together - m);
+                    for (int64_t m = 0, now; m < scalar_rows; m += now, t.row += now, t.dw += now * t.pitch) {
+                        now = rows_at_once(table, max_now, scalar_rows - m);
                         tile *text = table[now];
 #if defined(OPWRIGHT_F32)
-                        if (l->stays && l->vectors > l->together && far_tiles[vectors][now])
+                        if (l->stays && l->vectors > l->panel_vectors && far_tiles[vectors][now])
                             text = far_tiles[vectors][now];
 #endif
                         text(&t);
@@ -306,10 +306,10 @@ static void multiply(const place *o, int64_t vectors, const void *panel, const f
 // Rounds dw of `vectors` vectors of lanes into the weights, which start at the group's first.
 static void finish(const place *o, int64_t vector, int64_t vectors, const float *dw, elem *weights) {
     const opwright_problem *p = &o->l->p;
-    const int64_t pitch = vectors * LANES, lanes = least(pitch, o->channels - vector * LANES), each = o->l->each;
+    const int64_t pitch = vectors * LANES, lanes = min(pitch, o->channels - vector * LANES), each = o->l->each;
     weights += vector * LANES * p->w_a;
     for (int64_t b0 = o->b0; b0 < o->b1; b0 += CHANNELS) {
-        const int64_t channels = least(CHANNELS, o->b1 - b0), all = o->b1 - o->b0;
+        const int64_t channels = min(CHANNELS, o->b1 - b0), all = o->b1 - o->b0;
         const float *from = dw + p->taps[2] * (b0 - o->b0) * pitch;
         elem *to = weights + b0 * p->w_b;
         // In the order of the weights in memory.
@@ -366,7 +366,7 @@ static void finish(const place *o, int64_t vector, int64_t vectors, const float 
                             for (int64_t row = 0; row < LANES; row++)
                                 v[row] = row < count ? vec_load(from + rows[row] + lane) : (vec){0};
                             vec_transpose(v);
-                            for (int64_t a = 0; a < least(LANES, lanes - lane); a++) {
+                            for (int64_t a = 0; a < min(LANES, lanes - lane); a++) {
                                 elem *out = to + (lane + a) / each * p->w_g + (lane + a) % each * p->w_a;
                                 if (beside)
                                     elem_store_part(out + places[0], v[a], count);
@@ -399,9 +399,9 @@ static place task_place(const call *c, int64_t part, int64_t *group) {
     const int64_t a = part % l->a_parts, b = part / l->a_parts % l->b_parts;
     *group = part / l->a_parts / l->b_parts;
     place o = {.l = l};
-    o.merged = least(l->merged, l->groups - *group * l->merged), o.channels = o.merged * l->each;
-    o.a0 = a * l->a_part, o.a1 = least(l->vectors, o.a0 + l->a_part);
-    o.b0 = b * l->b_part, o.b1 = least(p->B, o.b0 + l->b_part);
+    o.merged = min(l->merged, l->groups - *group * l->merged), o.channels = o.merged * l->each;
+    o.a0 = a * l->a_part, o.a1 = min(l->vectors, o.a0 + l->a_part);
+    o.b0 = b * l->b_part, o.b1 = min(p->B, o.b0 + l->b_part);
     o.big = c->big + *group * l->merged * p->B * p->big_c;
     o.small = c->small + l->first_small + *group * p->A * p->small_c;
     return o;
@@ -429,23 +429,23 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
         o.pairs = OPWRIGHT_PAIRS;
         if (!l->stays)
             pack_panels(&o, o.a0, o.a1, panels);
-        for (int64_t v = o.a0, together; v < o.a1; v += together) {
-            together = least(l->together, o.a1 - v);
+        for (int64_t v = o.a0, panel_vectors; v < o.a1; v += panel_vectors) {
+            panel_vectors = min(l->panel_vectors, o.a1 - v);
             float *to = dw + (l->in_one ? 0 : (v - o.a0) * LANES * taps * (o.b1 - o.b0));
             if (l->straight)
                 to = (float *)(void *)(c->weights + group * l->merged * l->p.w_g + o.b0 * l->p.w_b) + v * LANES;
-            float *panel = panels + (v - o.a0) / l->together * panel_floats(l);
-            const bool special = !l->stays && padded && met_special(l, panel);
-            o.pairs = OPWRIGHT_PAIRS && !special;
-            if (OPWRIGHT_PAIRS && special)
-                pack_panels(&o, v, v + together, panel);
+            float *panel = panels + (v - o.a0) / l->panel_vectors * panel_floats(l);
+            const bool non_finite = !l->stays && padded && has_non_finite(l, panel);
+            o.pairs = OPWRIGHT_PAIRS && !non_finite;
+            if (OPWRIGHT_PAIRS && non_finite)
+                pack_panels(&o, v, v + panel_vectors, panel);
             if (packed != o.pairs)
                 pack_rows(&o, rows);
             packed = o.pairs;
-            multiply(&o, together, l->stays ? (const void *)(o.small + v * LANES) : panel, rows, special,
+            multiply(&o, panel_vectors, l->stays ? (const void *)(o.small + v * LANES) : panel, rows, non_finite,
                      runs, to, block == begin);
             if (l->chunks == 1 && block + 1 == end && !l->straight)
-                finish(&o, v, together, to, c->weights + group * l->merged * l->p.w_g);
+                finish(&o, v, panel_vectors, to, c->weights + group * l->merged * l->p.w_g);
         }
     }
 }
@@ -456,21 +456,21 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *l = c->l;
     const int64_t taps = l->p.taps[0] * l->p.taps[1] * l->p.taps[2];
-    const int64_t each = ceil_div(l->a_part, l->together), part = task / each;
+    const int64_t each = ceil_div(l->a_part, l->panel_vectors), part = task / each;
     int64_t group;
     place o = task_place(c, part, &group);
-    const int64_t v = o.a0 + task % each * l->together, together = least(l->together, o.a1 - v);
-    if (together <= 0)
+    const int64_t v = o.a0 + task % each * l->panel_vectors, panel_vectors = min(l->panel_vectors, o.a1 - v);
+    if (panel_vectors <= 0)
         return;
     const int64_t rows = LANES * taps * (o.b1 - o.b0);
     float *dw = c->dw + part * l->dw + (v - o.a0) * rows;
-    for (int64_t i = 0; i < together * rows; i += LANES) {
+    for (int64_t i = 0; i < panel_vectors * rows; i += LANES) {
         vec sum = vec_load(dw + i);
         for (int64_t chunk = 1; chunk < l->chunks; chunk++)
             sum += vec_load(dw + chunk * l->tiles * l->dw + i);
         vec_store(dw + i, sum);
     }
-    finish(&o, v, together, dw, c->weights + group * l->merged * l->p.w_g);
+    finish(&o, v, panel_vectors, dw, c->weights + group * l->merged * l->p.w_g);
 }
 
 // With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order
@@ -516,5 +516,5 @@ void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const el
               (float *)((char *)scratch + workers * worker_bytes(&l))};
     opwright_run(team, reduce, &c, l.tiles * l.chunks);
     if (l.chunks > 1)
-        opwright_run(team, combine, &c, l.tiles * ceil_div(l.a_part, l.together));
+        opwright_run(team, combine, &c, l.tiles * ceil_div(l.a_part, l.panel_vectors));
 }

@@ -12,8 +12,8 @@
 #define OPWRIGHT_WEIGHTS_TILES_H
 
 // most_rows: by vectors. MERGED_TILES: taps x channels of big, for groups that share a vector.
-#define MOST_ROWS 28
-#define MOST_VECTORS 4
+#define MAX_TILE_ROWS 28
+#define MAX_VECTORS 4
 #if LANES == 16
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(12, 1) T(14, 1) T(15, 1)        \
@@ -21,27 +21,27 @@
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2) T(9, 2) T(10, 2) T(11, 2) T(12, 2) T(13, 2)        \
     T(14, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3)                                           \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)
-static const int64_t most_rows[] = {0, 28, 14, 8, 6};
+static const int64_t max_rows[] = {0, 28, 14, 8, 6};
 #define MERGED_TILES(T)                                                                                                \
     T(1, 1) T(2, 1) T(3, 1) T(5, 1) T(7, 1) T(1, 2) T(2, 2) T(3, 2) T(5, 2) T(7, 2) T(1, 3) T(2, 3) T(3, 3) T(5, 3)    \
     T(1, 4) T(2, 4) T(3, 4) T(5, 4) T(1, 5) T(2, 5) T(3, 5) T(1, 6) T(2, 6) T(3, 6) T(1, 7) T(2, 7) T(3, 7)            \
     T(1, 8) T(2, 8)
-#define MOST_MERGED_TAPS 7
+#define MAX_MERGED_TAPS 7
 #elif LANES == 8
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1) T(10, 1) T(12, 1)                                                  \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2) T(1, 3) T(2, 3) T(3, 3) T(1, 4) T(2, 4)
-static const int64_t most_rows[] = {0, 12, 6, 3, 2};
+static const int64_t max_rows[] = {0, 12, 6, 3, 2};
 #define MERGED_TILES(T)                                                                                                \
     T(1, 1) T(2, 1) T(3, 1) T(5, 1) T(1, 2) T(2, 2) T(3, 2) T(5, 2) T(1, 3) T(2, 3) T(3, 3) T(1, 4) T(2, 4)
-#define MOST_MERGED_TAPS 5
+#define MAX_MERGED_TAPS 5
 #else
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(6, 1) T(8, 1)                                                                    \
     T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(6, 2) T(8, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 4) T(2, 4) T(3, 4) T(4, 4)
-static const int64_t most_rows[] = {0, 8, 8, 4, 4};
+static const int64_t max_rows[] = {0, 8, 8, 4, 4};
 #define MERGED_TILES(T) T(1, 1) T(2, 1) T(3, 1) T(1, 2) T(2, 2) T(3, 2)
-#define MOST_MERGED_TAPS 3
+#define MAX_MERGED_TAPS 3
 #endif
 
 // The usual ones of up to 16 rows that meet pixels far apart.

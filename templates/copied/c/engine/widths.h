@@ -43,8 +43,8 @@ typedef uint16_t hvec __attribute__((vector_size(2 * LANES)));
 #define PIN(v) (void)0
 #endif
 
-INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Division, where the divisor is 1 most of the time.
 INLINE int64_t over(int64_t a, int64_t b) { return b == 1 ? a : a / b; }

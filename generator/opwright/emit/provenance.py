@@ -1,0 +1,49 @@
+"""Where the spec says what: the places by which a generated package's errors and explanations name the spec.
+
+In: an operation. Out: rule and named value to file:line, and the sentences of values that have no other name.
+"""
+
+from __future__ import annotations
+
+from ..language.model import Op
+from ..language.source import Mark
+from ..language.types import symbol_of
+from .python_module import named_values, parameter_name
+
+
+def _summaries(op: Op) -> dict[str, str]:
+    """The sentences by which people know values that have no other name; prose, so it stands in no module."""
+    named = named_values(op)
+    return {symbol: let.summary for symbol, let in op.lets.items() if let.summary and named[symbol] == symbol}
+
+
+def provenance(op: Op) -> dict[str, dict[str, str]]:
+    """Where the spec says what, rule and named value to file:line; and what it says of named values."""
+
+    def place(mark: Mark) -> str:
+        return f"{mark.file}:{mark.line}"
+
+    rules: dict[str, str] = {
+        "dtypes": place(op.at.key("dtypes")),
+        "spatial-rank": place(op.at.key("spatial_rank")),
+        "overflow": place(op.at.key("shape")),
+        "memory": place(op.at.key("outputs")),
+        "inexact-division": place(op.at.key("constraints")),
+        "index-overflow": place(op.semantics.at),
+    }
+    for attribute in op.attributes:
+        for suffix in ("missing", "kind", "int64", "length", "range", "value"):
+            rules[f"{attribute.name}-{suffix}"] = place(attribute.at)
+    for tensor in (*op.inputs, *op.outputs):
+        for suffix in ("missing", "kind", "int64", "length", "range", "rank", "shape", "shape-missing", "unwanted"):
+            rules.setdefault(f"{tensor.name}-{suffix}", place(tensor.at))
+            rules.setdefault(f"{parameter_name(tensor)}-{suffix}", place(tensor.at))
+    for role, dim in op.dims.items():
+        rules[f"{role.replace('_', '-')}-extent"] = place(dim.at)
+    for constraint in op.constraints:
+        rules[constraint.id or ""] = place(constraint.at)
+    values = {dim.symbol: place(dim.at) for dim in op.dims.values()}
+    values |= {symbol_of(a): place(a.at) for a in op.attributes}
+    values |= {symbol: place(let.at) for symbol, let in op.lets.items()}
+    values["classes"] = place(op.at.key("classes"))
+    return {"rules": rules, "values": values, "summaries": _summaries(op)}

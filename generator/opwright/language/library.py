@@ -1,0 +1,55 @@
+"""What a folder of specs says beyond one operation: shared entries, cited pages, and all operations together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import AXIS, IDENTIFIER, SLUG, VALUE, Attribute, Constraint, Dim, Discrepancy, GroupClass, Let, Op, mark
+from .schema import ListOf, MapOf, Node, Struct, Text, key
+from .source import Mark
+
+
+@dataclass(frozen=True)
+class Common(Node):
+    """What several operations share: the file _common.yaml."""
+
+    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "roles", default={})
+    attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "attributes", default=())
+    layouts: dict[str, dict[str, tuple[str, ...]]] = key(
+        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
+    )
+    let: dict[str, Let] = key(MapOf(IDENTIFIER, Struct(Let)), "named values", default={})
+    constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "conditions", default=())
+    classes: tuple[GroupClass, ...] = key(ListOf(Struct(GroupClass)), "families of calls", default=())
+    discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
+    at: Mark = mark()
+
+
+@dataclass(frozen=True)
+class Page(Node):
+    """A published page or document that facts were taken from."""
+
+    title: str = key(Text(), "its title", required=True, default="")
+    release: str | None = key(Text(), "the release it belongs to")
+    form: str | None = key(Text(), "the form it was found in, and what that form lost")
+    at: Mark = mark()
+
+
+@dataclass(frozen=True)
+class Sources(Node):
+    """The file _sources.yaml."""
+
+    pages: dict[str, Page] = key(MapOf(SLUG, Struct(Page)), "short name to page", required=True, default={})
+    at: Mark = mark()
+
+
+@dataclass(frozen=True)
+class Library:
+    """A folder of specs: every operation, complete, and what they were completed from."""
+
+    ops: tuple[Op, ...]
+    pages: dict[str, Page]
+    common: Common = Common()
+
+    def op(self, name: str) -> Op:
+        return next(op for op in self.ops if name in (op.op, op.function))

@@ -1,0 +1,51 @@
+"""The extents of tensors, as the oracle reads them off shapes and works them out.
+
+In: pieces of a spec and the facts of a call. Out: what an axis tells, and shapes in the order of layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Union
+
+from ..language import expr
+from ..language.evaluate import evaluate
+from ..language.expr import Binary, Expr, Name
+from ..language.model import Op, Tensor
+
+Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
+Facts = dict[str, Fact]
+
+
+def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
+    """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
+    unknown = expr.names(tree) - facts.keys()
+    extent = Name("")
+    if not unknown:
+        return "", tree
+    if isinstance(tree, Name):
+        return tree.id, extent
+    if len(unknown) == 1 and isinstance(tree, Binary) and tree.op in "*/":
+        (symbol,) = unknown
+        if tree.left == Name(symbol) and symbol not in expr.names(tree.right):
+            return symbol, Binary("/" if tree.op == "*" else "*", extent, tree.right)
+        if tree.op == "*" and tree.right == Name(symbol) and symbol not in expr.names(tree.left):
+            return symbol, Binary("/", extent, tree.left)
+    return None
+
+
+def each(value: expr.Value | None) -> tuple[int, ...]:
+    """The entries of a vector, the one of a scalar, none of what is not known."""
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def shape_of(
+    op: Op, tensor: Tensor, ways: Mapping[str, str], words: Mapping[str, str], facts: Facts
+) -> tuple[int, ...]:
+    """The extents of a tensor in the order of its layout. KeyError where something is not known."""
+    arrangements = tensor.ways
+    dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
+    order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
+    return tuple(extent for axis in order for extent in each(evaluate(dims[axis].tree, facts)))
