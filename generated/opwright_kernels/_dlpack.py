@@ -21,8 +21,8 @@ _TENSOR = "PiiiBBHPPQ"
 _MANAGED = struct.Struct(f"@{_TENSOR}PP")  # tensor, context, deleter
 _VERSIONED = struct.Struct(f"@IIPPQ{_TENSOR}")  # major, minor, context, deleter, flags, tensor
 _READ_ONLY_OR_COPY = 0b11  # flag bits 0 and 1: writing is forbidden, or would not reach the producer's array
-_MOST_AXES = 64  # of a NumPy array
-_VECTORS = [struct.Struct(f"@{axes}q") for axes in range(_MOST_AXES + 1)]
+_MAX_AXES = 64  # of a NumPy array
+_VECTORS = [struct.Struct(f"@{axes}q") for axes in range(_MAX_AXES + 1)]
 _FIRST_PAGE = 4096  # addresses below it belong to no process
 _HOST_DEVICES = (1, 3, 11, 13)  # CPU, CUDA host, ROCm host, CUDA managed
 _DTYPES = {
@@ -78,7 +78,7 @@ def check_storage(tensor: Any) -> None:
 
 
 def _int64s(address: int, count: int) -> tuple[int, ...]:
-    if not 0 <= count <= _MOST_AXES or (count and not address):
+    if not 0 <= count <= _MAX_AXES or (count and not address):
         raise BufferError(f"its DLPack tensor has {count} axes")
     return _VECTORS[count].unpack(ctypes.string_at(address, 8 * count))
 

@@ -80,7 +80,7 @@ class RefusedValue(Node):
 
 @dataclass(frozen=True)
 class Attribute(Node):
-    """A parameter of an operation that is no tensor."""
+    """A parameter of an operation that is not a tensor."""
 
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")

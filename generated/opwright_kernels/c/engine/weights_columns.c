@@ -93,7 +93,7 @@ int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *p, int64_
     return fits(p, &l) ? 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw) : -1;
 }
 
-// Every `apart`-th of floats, `count` of them and more up to a multiple of LANES, whatever they are.
+// Every `spacing`-th of floats, `count` of them and more up to a multiple of LANES, whatever they are.
 static void sort_out(float *to, const float *from, int64_t spacing, int64_t count) {
     if (spacing > PICKED) {
         for (int64_t i = 0; i < count; i++)

@@ -70,9 +70,9 @@ INLINE int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a 
 INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// Parts of at most `most` out of `all`, as even as multiples of `of` allow.
-static int64_t even(int64_t all, int64_t row_limit, int64_t of) {
-    const int64_t parts = ceil_div(all, row_limit);
+// Parts of at most `limit` out of `all`, as even as multiples of `of` allow.
+static int64_t even(int64_t all, int64_t limit, int64_t of) {
+    const int64_t parts = ceil_div(all, limit);
     return max(1, round_up(ceil_div(all, max(parts, 1)), of));
 }
 
