@@ -102,8 +102,8 @@ def test_every_finding_stands_under_its_operations_with_all_that_is_known_of_it(
             finding.path,
             finding.rule.reason,
             finding.waived,
-            str(finding.old),
-            str(finding.new),
+            str(finding.old or ""),
+            str(finding.new or ""),
             finding.reproduce,
         ]
         assert all(text in said for text in expected)
