@@ -233,3 +233,11 @@ def test_a_package_that_is_not_there_is_refused(opwright: Command, tmp_path: Pat
     code, out, errors = opwright("build", "--output", tmp_path / "nothing")
     assert (code, out) == (2, "")
     assert "there is no generated package in" in errors
+
+
+@pytest.mark.parametrize(("kind", "key"), [("op", "semantics"), ("common", "classes"), ("sources", "pages")])
+def test_schema_prints_the_schema_of_each_kind_of_file(opwright: Command, kind: str, key: str) -> None:
+    code, out, _ = opwright("schema", kind)
+    assert code == 0
+    root = json.loads(out)
+    assert key in root["$defs"][root["$ref"].rpartition("/")[2]]["properties"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from opwright import cli
-from opwright.language import model, schema
+from opwright.language import library, model, schema
 from support import checkout
 
 ROOT = checkout.ROOT
@@ -140,7 +140,7 @@ def test_the_operations_of_the_spec_page_compute(tmp_path: Path):
 def nodes() -> dict[str, type[schema.Node]]:
     return {
         name: found
-        for name, found in vars(model).items()
+        for name, found in {**vars(model), **vars(library)}.items()
         if isinstance(found, type) and issubclass(found, schema.Node) and found is not schema.Node
     }
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from opwright import cli
+from opwright.calls import call_text
 from opwright.load import load_texts
 from opwright.project import find
-from opwright.review import call_text, execute, findings
+from opwright.review import execute, findings
 from opwright.review.evidence import Witness
 from opwright.review.findings import Finding, Review
 from opwright.review.impact import Impact

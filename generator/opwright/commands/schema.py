@@ -6,7 +6,7 @@ import argparse
 import json
 
 EXAMPLE = "opwright schema > spec.schema.json   # then point the editor's YAML support at it"
-KINDS = {"op": "Op", "common": "Common", "sources": "Sources"}  # kind of file to class of model.py
+KINDS = ("op", "common", "sources")  # of files
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,8 +14,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..language import model, schema
+    from ..language import schema
+    from ..language.library import Common, Sources
+    from ..language.model import Op
 
-    root = getattr(model, KINDS[options.kind])
+    roots: dict[str, type[schema.Node]] = {"op": Op, "common": Common, "sources": Sources}
+    root = roots[options.kind]
     print(json.dumps(schema.json_schema(root, f"Opwright: {(root.__doc__ or '').strip()}"), indent=2))
     return 0
