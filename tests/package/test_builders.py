@@ -144,7 +144,7 @@ def test_a_compiler_that_does_not_end_is_talked_about_and_given_up(
 def test_builders_that_are_killed_at_any_time_leave_a_cache_that_works(cache: Path, tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
     unit = make_unit(tmp_path / "c")
-    for _ in range(5):
+    for turn in range(5):
         children = [started(unit) for _ in range(2)]
         time.sleep(random.uniform(0.1, 1.2))
         for child in children[: random.integers(1, 3)]:
@@ -152,9 +152,10 @@ def test_builders_that_are_killed_at_any_time_leave_a_cache_that_works(cache: Pa
         for child in children:
             out, err = child.communicate(timeout=120)
             assert child.returncode == -signal.SIGKILL or out.strip() == "42", err
-        for entry in cache.iterdir() if cache.exists() else ():
-            if entry.is_dir() and random.random() < 0.5:
-                next(entry.glob("*.*"), entry).rename(entry.with_name("gone.tmp"))
+        entries = sorted(path for path in cache.glob("*") if path.is_dir() and path.suffix != ".tmp")
+        for number, entry in enumerate(entries):
+            if random.random() < 0.5:
+                next(entry.glob("*.*"), entry).rename(entry.with_name(f"gone-{turn}-{number}.tmp"))
     assert _load.load(unit).lib.twice(21) == 42
 
 
