@@ -30,6 +30,12 @@ pytestmark = pytest.mark.skipif(not any(isa.fast for isa in _isa.usable(_isa.ISA
 
 
 @pytest.fixture(autouse=True)
+def _room_for_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that runs most of these tests loads more libraries than a process does by itself."""
+    monkeypatch.setattr(_specialize, "MAX_LIBRARIES", 10_000)
+
+
+@pytest.fixture(autouse=True)
 def _own_libraries() -> Iterator[None]:
     """Room for the libraries of each test, however many others have loaded."""
     before = dict(_specialize._libraries)
