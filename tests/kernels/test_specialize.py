@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _isa, _specialize
+from opwright_kernels import _isa, _operation, _specialize
 from support import rulings
 from support.call import Call
 from support.calls import Rng, random_call
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.skipif(not any(isa.fast for isa in _isa.usable(_isa.ISA
 
 
 @pytest.fixture(autouse=True)
-def _room_for_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that runs most of these tests loads more libraries than a process does by itself."""
-    monkeypatch.setattr(_specialize, "MAX_LIBRARIES", 10_000)
+def _chosen_anew() -> None:
+    """No choice of kernels that another test of this worker forced."""
+    _operation.forget()
 
 
 @pytest.fixture(autouse=True)
