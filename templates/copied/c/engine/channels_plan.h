@@ -384,8 +384,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     if (p->spread)
         p->with_taps = phases_with_taps(w, w->out_step, backward);
     const bool whole_rows = !p->interleaved && !p->spread && p->spacing == 1 && p->column_blocks == 1;
-    const bool lines = s->out_c != 1 && s->out_x[2] == 1 && s->out_x[1] == w->out && w->out % LANES != 0;
-    p->finished_rows = whole_rows && lines ? max(1, HELD_COLUMNS / w->out) : 1;
+    const bool short_lines = s->out_c != 1 && s->out_x[2] == 1 && s->out_x[1] == w->out && w->out % LANES != 0;
+    p->finished_rows = whole_rows && short_lines ? max(1, HELD_COLUMNS / w->out) : 1;
 
     p->rows_bytes = p->kept ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
