@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from marshal import dumps
 from typing import Any
 
 import numpy as np
 
-from . import _isa, _specialize, _threads
+from . import _isa, _remember, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
 from ._dtypes import C_TYPES, DTYPES
@@ -25,8 +24,6 @@ from ._numbers import snapshot
 from ._operation import Operation, allocated, thread_count
 from ._rules import Extent, dtype_name
 from ._words import describe
-
-KEPT = 512  # calls of an operation whose resolution is kept
 
 
 @dataclass(frozen=True)
@@ -103,15 +100,13 @@ class StepOperation(Operation):
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
 
-    def call_steps(
-        self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any
-    ) -> Any:
+    def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:
             if specialize is not None:
                 _specialize.check("specialize", specialize)
             given = self.arrays(inputs)
-            attributes = [snapshot(attribute) for attribute in attributes]
+            attributes = tuple([snapshot(attribute) for attribute in attributes])
             targets = self.targets(out)
             resolution = self.resolved(given, self.completed(attributes, targets))
             return self.run_steps(resolution, given, targets, out, threads)
@@ -123,23 +118,15 @@ class StepOperation(Operation):
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
-        key = self.step_signature(given, attributes)
-        found = _resolutions.get(key) if key is not None else None
+        key = _remember.key(self.function, (), given, tuple(attributes))
+        found = _remember.CALLS.get(key)
         if found is None:
+            told = _remember.attributes_of(key)
             resolve: Any = self.resolve
-            found = resolve(*given, *attributes)
-            if key is not None:
-                if len(_resolutions) >= KEPT:
-                    _resolutions.clear()
-                _resolutions[key] = found
+            found = resolve(*given, *(attributes if told is None else told))
+            if told is not None:
+                _remember.remember(key, found)
         return found
-
-    def step_signature(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
-        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind."""
-        if not all(value is None or type(value) is np.ndarray for value in given) or not all(map(_plain, attributes)):
-            return None
-        arrays = [None if value is None else (value.dtype, value.shape) for value in given]
-        return (self.function, *arrays, dumps(tuple(attributes), 2))
 
     def targets(self, out: Any) -> list[Array | None]:
         """The caller's arrays to write into, in the order of the outputs."""
@@ -325,16 +312,6 @@ class StepOperation(Operation):
     def copied(self, value: Array) -> bool:
         """Whether kernels cannot walk an array as it is."""
         return not _is_walkable(value)
-
-
-_resolutions: dict[Any, Any] = {}
-
-
-def _plain(attribute: Any) -> bool:
-    """Whether marshal tells `attribute` from all others."""
-    if type(attribute) in (list, tuple):
-        return all(type(entry) in (int, float) for entry in attribute)
-    return attribute is None or type(attribute) in (int, float, str, bool)
 
 
 def pointer_of(ffi: Any, ctype: Any, array: Array, role: str) -> Any:
