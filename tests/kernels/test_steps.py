@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from opwright.language.library import Library
-from opwright.oracle.run_steps import compute_steps, judge_steps
+from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.validate_steps import validate_steps
 from support.package import package
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
@@ -201,7 +202,7 @@ def test_a_call_that_breaks_a_rule_is_refused_by_both(made: tuple[Library, Modul
     assert caught.value.rule == rule
     assert ".yaml:" in caught.value.spec
     if rule != "dtype-missing":  # which `out` can say
-        assert not judge_steps(library.op(function), inputs, attributes).accepted
+        assert not validate_steps(library.op(function), inputs, attributes).accepted
 
 
 def test_the_dtype_of_out_is_taken_where_the_attribute_is_not_given(made: tuple[Library, ModuleType]) -> None:

@@ -27,7 +27,7 @@ Places = dict[str, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class StepJudgement(Validation):
+class StepValidation(Validation):
     """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read."""
 
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
@@ -36,8 +36,13 @@ class StepJudgement(Validation):
     lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
 
 
-class StepJudge(Validator):
-    """The judge of calls of operations of steps."""
+def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
+    """All that is wrong with a call of an operation of steps, and all that follows from it."""
+    return StepValidator(op, inputs, attributes).steps_validation()
+
+
+class StepValidator(Validator):
+    """Validates calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
         super().__init__(op, inputs, attributes)
@@ -46,7 +51,7 @@ class StepJudge(Validator):
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
         self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, what the attribute that orders it says
 
-    def steps_judgement(self) -> StepJudgement:
+    def steps_validation(self) -> StepValidation:
         op = self.op
         if not self.attributes.keys() <= {attribute.name for attribute in op.attributes}:
             self.note("unknown-attribute")
@@ -69,7 +74,7 @@ class StepJudge(Validator):
             shapes = {} if self.broken else self.output_shapes(lengths, facts)
         shape = shapes.get(op.output.name)
         accepted = not self.broken
-        return StepJudgement(
+        return StepValidation(
             accepted, tuple(self.broken), facts, shape, {}, {}, row, None, shapes, self.places, self.words, self.numbers
         )
 
