@@ -32,8 +32,8 @@ class Contraction:
 def contraction(found: Program, part: Part) -> Contraction | None:
     """What a step contracts; None where it is no contraction.
 
-    It begins an array between steps; letters walk whole axes; some letter is reduced, and another one stands in the target
-    and in just one of the two reads.
+    It begins an array between steps; letters walk whole axes; some letter is reduced, and another one stands in the
+    target and in just one of the two reads.
     """
     assignment, value = part.formulas[0].assignment, part.formulas[0].value
     first = next(other for other in found.parts if other.target.tensor == part.target.tensor)
@@ -137,7 +137,9 @@ class _Split:
 
     def cost(self, order: Sequence[Read]) -> tuple[int, ...]:
         """How many letters the pairs run over, the most first."""
-        return tuple(sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in self.pairs(order)), reverse=True))
+        return tuple(
+            sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in self.pairs(order)), reverse=True)
+        )
 
     def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr]) -> None:
         left: Expr = order[0]
