@@ -2,8 +2,8 @@
 # Regenerate with: opwright generate
 """Kernels, and the functions that call them.
 
-ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
-ConvolutionBackwardWeights.
+Add, ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
+ConvolutionBackwardWeights, Exp, MatMul, ReLU, SoftMax.
 
 One function per operation: inputs by position, attributes by keyword. Arrays of NumPy, and anything with
 `__array_interface__` or DLPack. A call that the specification refuses raises SpecError and writes nothing.
@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import _explain, _interface, _operation
+from ._add import OPERATION as _ADD
+from ._add import add
 from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
 from ._conv_transpose import conv_transpose
 from ._conv_transpose_backward_data import OPERATION as _CONV_TRANSPOSE_BACKWARD_DATA
@@ -28,18 +30,31 @@ from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WE
 from ._convolution_backward_weights import convolution_backward_weights
 from ._description import TensorSpec, VariantInfo
 from ._errors import BuildError, SpecError, SpecTypeError
+from ._exp import OPERATION as _EXP
+from ._exp import exp
 from ._explain import Explanation
 from ._interface import build, get_num_threads, get_specialize, set_num_threads, set_specialize
+from ._mat_mul import OPERATION as _MAT_MUL
+from ._mat_mul import mat_mul
+from ._relu import OPERATION as _RELU
+from ._relu import relu
+from ._soft_max import OPERATION as _SOFT_MAX
+from ._soft_max import soft_max
 
 _OPERATIONS = {
     operation.function: operation
     for operation in (
+        _ADD,
         _CONV_TRANSPOSE,
         _CONV_TRANSPOSE_BACKWARD_DATA,
         _CONV_TRANSPOSE_BACKWARD_WEIGHTS,
         _CONVOLUTION,
         _CONVOLUTION_BACKWARD_DATA,
         _CONVOLUTION_BACKWARD_WEIGHTS,
+        _EXP,
+        _MAT_MUL,
+        _RELU,
+        _SOFT_MAX,
     )
 }
 
@@ -50,6 +65,7 @@ __all__ = [
     "SpecTypeError",
     "TensorSpec",
     "VariantInfo",
+    "add",
     "build_kernels",
     "conv_transpose",
     "conv_transpose_backward_data",
@@ -57,13 +73,17 @@ __all__ = [
     "convolution",
     "convolution_backward_data",
     "convolution_backward_weights",
+    "exp",
     "explain",
     "get_num_threads",
     "get_specialize",
     "infer_shape",
+    "mat_mul",
     "operations",
+    "relu",
     "set_num_threads",
     "set_specialize",
+    "soft_max",
     "variants",
 ]
 

@@ -14,6 +14,15 @@ from ._interface import get_specialize as get_specialize
 from ._interface import set_num_threads as set_num_threads
 from ._interface import set_specialize as set_specialize
 
+def add(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def conv_transpose(
     src: ArrayLike,
     weights: ArrayLike,
@@ -118,6 +127,41 @@ def convolution_backward_weights(
     data_format: str = "NXC",
     weights_format: str = "XIO",
     weights_shape: Integers | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def exp(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mat_mul(
+    src: ArrayLike,
+    weights: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    accumulation_mode: str = "strict",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def relu(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_max(
+    src: ArrayLike,
+    *,
+    axis: int = 1,
+    mode: str = "none",
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,

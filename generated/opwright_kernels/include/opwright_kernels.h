@@ -2233,6 +2233,182 @@ OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
 #undef OPWRIGHT_KERNEL_OF
 
+// Add; what it computes stands at the head of c/add_*.c.
+
+typedef struct opwright_add_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_add_sizes;
+
+void add_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f32_bf16_f32_portable(
+    const float *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f32_f16_f32_portable(
+    const float *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f16_f32_f32_portable(
+    const opwright_f16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_s32_portable(
+    const int32_t *restrict src_0,
+    const int32_t *restrict src_1,
+    int32_t *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Exp; what it computes stands at the head of c/exp_*.c.
+
+typedef struct opwright_exp_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_exp_sizes;
+
+void exp_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void exp_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void exp_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// MatMul; what it computes stands at the head of c/mat_mul_*.c.
+
+typedef struct opwright_mat_mul_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t M; //
+    int64_t N; //
+    int64_t K; //
+    int64_t src_B[64]; //
+    int64_t src_M; //
+    int64_t src_K; //
+    int64_t weights_B[64]; //
+    int64_t weights_K; //
+    int64_t weights_N; //
+    int64_t bias_N; //
+    int64_t dst_B[64]; //
+    int64_t dst_M; //
+    int64_t dst_N; //
+    int64_t sums_cells; //
+} opwright_mat_mul_sizes;
+
+void mat_mul_f32_portable(
+    const float *restrict src,
+    const float *restrict weights,
+    const float *restrict bias,
+    float *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mat_mul_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict weights,
+    const opwright_bf16 *restrict bias,
+    opwright_bf16 *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mat_mul_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict weights,
+    const opwright_f16 *restrict bias,
+    opwright_f16 *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReLU; what it computes stands at the head of c/relu_*.c.
+
+typedef struct opwright_relu_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_relu_sizes;
+
+void relu_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void relu_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void relu_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SoftMax; what it computes stands at the head of c/soft_max_*.c.
+
+typedef struct opwright_soft_max_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t peak_cells; //
+    int64_t total_cells; //
+} opwright_soft_max_sizes;
+
+void soft_max_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict peak,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 #if defined(__cplusplus)
 }
 #undef restrict

@@ -85,6 +85,9 @@ class Attribute(Node):
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
     name: str | None = key(IDENTIFIER, "its name in calls")
+    page_name: str | None = key(
+        VALUE, "its name on pages and in graph dumps, where calls cannot bear that", silent=True
+    )
     symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
     type: str | None = key(OneOf(("s64", "s64[]", "string", "f32", "bool", "f32[]")), "its type")
     required: bool | None = key(Flag(), "whether every call must give it")
@@ -316,6 +319,9 @@ class Op(Node):
     """One operation."""
 
     op: str = key(OP_NAME, "the operation's name", required=True, default="")
+    function_: str | None = key(
+        IDENTIFIER, "the name of its function, where the operation's own in lower case will not do", silent=True
+    )
     revision: int = key(Integer(1, 10**6), "counts the changes of its meaning", required=True, default=1)
     summary: str = key(Text(), "one sentence", required=True, default="")
     description: str | None = key(Text(), "more, where it helps")
@@ -351,8 +357,8 @@ class Op(Node):
 
     @property
     def function(self) -> str:
-        """The snake_case name of its Python function and the stem of its C names."""
-        return snake_case(self.op)
+        """The name of its Python function and the stem of its C names: snake_case of its own, unless the spec says one."""
+        return self.function_ or snake_case(self.op)
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
