@@ -90,7 +90,7 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(name for name, wanted in () if not wanted),
+        absent=frozenset(()),
         lists={},
         between={
         },
@@ -164,15 +164,15 @@ def add(
     src_1: ArrayLike,
     *,
     auto_broadcast: str = "numpy",
-    out: Any = None,
+    out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The sum of two arrays, cell by cell, of which either may be stretched.
+    """The sum of two arrays, cell by cell.
 
     Inputs:
-        src_0: One side. Shape: (X).
-        src_1: The other. Shape: (X).
+        src_0: The left side. Shape: (X).
+        src_1: The right side. Shape: (X).
 
     Attributes:
         auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
@@ -195,8 +195,9 @@ def add(
         all s32; sums in s64
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/add.md has every rule and formula.
+    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
+    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/add.md has every
+    rule and formula.
     """
     _inputs = (src_0, src_1)
     _attributes: Any = (auto_broadcast,)

@@ -112,7 +112,7 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(name for name, wanted in () if not wanted),
+        absent=frozenset(()),
         lists={},
         between={
             "sums": (True, 256),
@@ -199,7 +199,7 @@ def mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
     accumulation_mode: str = "strict",
-    out: Any = None,
+    out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
@@ -228,8 +228,9 @@ def mat_mul(
         all f16; sums in f32
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/mat_mul.md has every rule and formula.
+    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
+    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/mat_mul.md has
+    every rule and formula.
     """
     _inputs = (src, weights, bias)
     _attributes: Any = (transpose_a, transpose_b, accumulation_mode)

@@ -62,7 +62,7 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(name for name, wanted in () if not wanted),
+        absent=frozenset(()),
         lists={},
         between={
         },
@@ -121,7 +121,7 @@ OPERATION = StepOperation(
 def relu(
     src: ArrayLike,
     *,
-    out: Any = None,
+    out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
@@ -142,8 +142,9 @@ def relu(
         all f16; sums in f32
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/relu.md has every rule and formula.
+    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
+    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/relu.md has every
+    rule and formula.
     """
     _inputs = (src,)
     _attributes: Any = ()

@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from opwright.language.library import Library
-from opwright.oracle.run_steps import compute_steps, judge_steps
+from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.validate_steps import validate_steps
 from support.package import package
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
@@ -59,6 +60,12 @@ CALLS: tuple[Call, ...] = (
     ("mat_mul", [whole(2, 1, 5, 7), whole(4, 7, 3), whole(3)], {}),
     ("mat_mul", [whole(7, 5), whole(3, 7)], {"transpose_a": True, "transpose_b": True}),
     ("mat_mul", [whole(5, 0), whole(0, 3)], {}),
+    *(("mat_mul", [whole(*a), whole(*b)], {}) for a, b in (((7,), (7, 3)), ((2, 7), (7,)), ((7,), (7,)), ((7,), (2, 4, 7, 3)), ((3, 2, 7), (7,)))),
+    ("mat_mul", [whole(7), whole(2, 3, 7), whole(3)], {"transpose_a": True, "transpose_b": True}),
+    *(("static_transpose", [whole(2, 3, 4)], {"order": order}) for order in ((0, 1, 2), [2, 0, 1], [1, -1, -3])),
+    ("static_transpose", [whole(300, 5, dtype=np.int8)], {"order": [1, 0]}),
+    ("static_transpose", [whole(dtype=np.int8)], {"order": []}),
+    ("static_transpose", [whole(0, 3)], {"order": (1, 0)}),
     ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
     *(
         ("reduce_sum", [whole(3, 4, 5)], {"axes": axes, "keep_dims": keep})
@@ -164,7 +171,12 @@ REFUSED: tuple[tuple[Call, str], ...] = (
     (("soft_max", [whole(2, dtype=np.int32)], {}), "dtypes"),
     (("add", [whole(3), whole(4)], {}), "src_1-shape"),
     (("add", [whole(3), whole(1)], {"auto_broadcast": "none"}), "src_1-shape"),
-    (("mat_mul", [whole(3), whole(3, 4)], {}), "src-rank"),
+    (("mat_mul", [whole(), whole(3, 4)], {}), "src-rank"),
+    (("mat_mul", [whole(3), whole(4)], {}), "weights-shape"),
+    (("static_transpose", [whole(2, 3)], {"order": [1]}), "order-length"),
+    (("static_transpose", [whole(2, 3)], {"order": [1, 1]}), "order-range"),
+    (("static_transpose", [whole(2, 3)], {"order": [2, 0]}), "order-range"),
+    (("static_transpose", [whole(2, 3)], {"order": 1}), "order-kind"),
     (("mat_mul", [whole(2, 3), whole(4, 5)], {}), "weights-shape"),
     (("mat_mul", [whole(2, 3), whole(3, 5)], {"transpose_a": 1}), "transpose_a-kind"),
     (("reduce_sum", [whole(2, 3)], {"axes": [0, 0]}), "axes-range"),
@@ -190,7 +202,7 @@ def test_a_call_that_breaks_a_rule_is_refused_by_both(made: tuple[Library, Modul
     assert caught.value.rule == rule
     assert ".yaml:" in caught.value.spec
     if rule != "dtype-missing":  # which `out` can say
-        assert not judge_steps(library.op(function), inputs, attributes).accepted
+        assert not validate_steps(library.op(function), inputs, attributes).accepted
 
 
 def test_the_dtype_of_out_is_taken_where_the_attribute_is_not_given(made: tuple[Library, ModuleType]) -> None:

@@ -22,7 +22,6 @@ from opwright.emit import render
 from opwright.language import expr
 from opwright.language.library import Library
 from opwright.language.schema import Located, Node, Spelled
-from opwright.load import load
 from opwright.project import Project, find
 from opwright.trace import edits, marking, origins, recording, why
 from rich.console import Console
