@@ -514,7 +514,7 @@ def test_a_description_with_a_negative_extent_is_refused() -> None:
 
 def test_an_unknown_operation_is_refused_with_the_known_ones() -> None:
     for ask in (ok.explain, ok.infer_shape, ok.variants):
-        with pytest.raises(ValueError, match="there is no operation 'conv'; there are .*, conv_transpose, "):
+        with pytest.raises(ValueError, match=r"there is no operation 'conv'; there are .*, conv_transpose, "):
             ask("conv")
 
 

@@ -36,19 +36,7 @@ def contract_hash(op: Op) -> str:
     return digest(_steps(op) if op.stepped else _Contract(op).whole())
 
 
-PROSE = {
-    "summary",
-    "description",
-    "source",
-    "reason",
-    "typical",
-    "use",
-    "page_name",
-    "say",
-    "nearest",
-    "argument",
-    "deprecated",
-}
+PROSE = frozenset("summary description source reason typical use page_name say nearest argument deprecated".split())
 
 
 def _steps(op: Op) -> list[Any]:
