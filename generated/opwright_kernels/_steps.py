@@ -156,7 +156,7 @@ class StepOperation(Operation):
         single = [part for value in given for part in _parts(value)]
         if not all(value is None or type(value) is np.ndarray for value in single) or not all(map(_plain, attributes)):
             return None
-        arrays = [None if value is None else (value.dtype, value.shape) for value in single]
+        arrays: list[Any] = [None if value is None else (value.dtype, value.shape) for value in single]
         arrays += [len(value) for value in given if type(value) is tuple]
         return (self.function, *arrays, dumps(tuple(attributes), 2))
 
