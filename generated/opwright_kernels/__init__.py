@@ -14,34 +14,22 @@ from __future__ import annotations
 from typing import Any
 
 from . import _explain, _interface, _operation
-from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
-from ._conv_transpose import conv_transpose
-from ._conv_transpose_backward_data import OPERATION as _CONV_TRANSPOSE_BACKWARD_DATA
-from ._conv_transpose_backward_data import conv_transpose_backward_data
-from ._conv_transpose_backward_weights import OPERATION as _CONV_TRANSPOSE_BACKWARD_WEIGHTS
-from ._conv_transpose_backward_weights import conv_transpose_backward_weights
-from ._convolution import OPERATION as _CONVOLUTION
-from ._convolution import convolution
-from ._convolution_backward_data import OPERATION as _CONVOLUTION_BACKWARD_DATA
-from ._convolution_backward_data import convolution_backward_data
-from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
-from ._convolution_backward_weights import convolution_backward_weights
 from ._description import TensorSpec, VariantInfo
 from ._errors import BuildError, SpecError, SpecTypeError
 from ._explain import Explanation
 from ._interface import build, get_num_threads, get_specialize, set_num_threads, set_specialize
 
-_OPERATIONS = {
-    operation.function: operation
-    for operation in (
-        _CONV_TRANSPOSE,
-        _CONV_TRANSPOSE_BACKWARD_DATA,
-        _CONV_TRANSPOSE_BACKWARD_WEIGHTS,
-        _CONVOLUTION,
-        _CONVOLUTION_BACKWARD_DATA,
-        _CONVOLUTION_BACKWARD_WEIGHTS,
-    )
-}
+_OPERATIONS = _interface.Operations(
+    __name__,
+    {
+        "conv_transpose": "ConvTranspose",
+        "conv_transpose_backward_data": "ConvTransposeBackwardData",
+        "conv_transpose_backward_weights": "ConvTransposeBackwardWeights",
+        "convolution": "Convolution",
+        "convolution_backward_data": "ConvolutionBackwardData",
+        "convolution_backward_weights": "ConvolutionBackwardWeights",
+    },
+)
 
 __all__ = [
     "BuildError",
@@ -68,8 +56,19 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _OPERATIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = _OPERATIONS.function(name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPERATIONS})
+
+
 def _operation_of(op: str) -> _operation.Operation:
-    return _interface.named(_OPERATIONS, op)
+    return _OPERATIONS.named(op)
 
 
 def operations() -> tuple[str, ...]:
