@@ -101,7 +101,9 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-@pytest.mark.parametrize("shape", [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (131, 257, 1100), (700, 33, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (131, 257, 1100), (700, 33, 2)], ids=str
+)
 def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int], dtype: str) -> None:
     _, kernels, _ = made
     rng = np.random.default_rng(3)

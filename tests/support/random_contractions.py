@@ -77,11 +77,11 @@ attributes:
 inputs:
 {inputs}
 outputs:
-  - {{name: out_0, dims: {{{', '.join(f'{c.upper()}: {c.upper()}' for c in out)}}}}}
+  - {{name: out_0, dims: {{{", ".join(f"{c.upper()}: {c.upper()}" for c in out)}}}}}
 dtypes:
 {rows}
 semantics:
-  ranges: {{{', '.join(f'{c}: {c.upper()}' for c in used)}}}
+  ranges: {{{", ".join(f"{c}: {c.upper()}" for c in used)}}}
   steps:
 {steps}
 """
