@@ -118,7 +118,7 @@ class _Elements:
         """The number of some letters' values, the last letter fastest."""
         result: Expr = ZERO
         for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
-            digits = [(Name(copy), self.extent(letter, number)) for copy, number in self.copies(letter)]
+            digits: list[tuple[Expr, Expr]] = [(Name(c), self.extent(letter, n)) for c, n in self.copies(letter)]
             if letter.kind == "run":
                 digits = [(self.flat(expr.Name(letter.name)), self.extent(letter, 0))]
             for digit, extent in digits:
