@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,13 +182,24 @@ def render(
     env: jinja2.Environment | None = None,
 ) -> dict[str, str]:
     """Every file of the generated package but the manifest; `env` spares who renders often to read templates anew."""
-    env = env or environment(templates)
-    files = outputs(library, templates, spec_folder)
+    return texts(outputs(library, templates, spec_folder), env or environment(templates))
+
+
+def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str]:
+    """Files as they are written."""
     return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
 
 
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
+    files = of_library(library, templates, spec_folder)
+    for op in library.ops:
+        files |= of_op(op, library)
+    return files
+
+
+def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
+    """The files that all operations share."""
     ops = library.ops
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
@@ -211,16 +222,19 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
     )
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
     files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
-    for op in ops:
-        files |= _of_steps(op, library) if op.stepped else _of_op(op, library)
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in ops})}
     )
     return files
 
 
-def _of_op(op: Op, library: Library) -> dict[str, Output]:
+def of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
+    return _of_steps(op, library) if op.stepped else _of_reduce(op, library)
+
+
+def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
+    """The files of an operation of one `reduce`."""
 
     def head(*more: Any) -> Head:
         return Head(Prose(op.at.file), *more)
