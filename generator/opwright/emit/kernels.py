@@ -30,23 +30,16 @@ FLOAT = DTYPES["f32"].c_type  # what elements of narrower types widen to, and ar
 
 @dataclass(frozen=True)
 class Kernel:
-    """One C function; its body is lowered when it is first read, since a header needs the signature alone."""
+    """One C function."""
 
     variant: Variant
     signature: Signature
+    about: Prose
+    body: tuple[Stmt, ...]
 
     @property
     def name(self) -> str:
         return self.signature.name
-
-    @property
-    def about(self) -> Prose:
-        return _about(_shared(self.variant))
-
-    @property
-    def body(self) -> tuple[Stmt, ...]:
-        """Raises SpecInvalid where no kernel follows from the spec."""
-        return _body(self.variant.op, _Identified(self.name, self.variant))
 
 
 class _Typed:
@@ -199,24 +192,19 @@ class _Identified:
 
 @memoised
 def _kernel(op: Op, identified: _Identified) -> Kernel:
-    return Kernel(identified.variant, signature(identified.variant))
-
-
-@memoised
-def _body(op: Op, identified: _Identified) -> tuple[Stmt, ...]:
     variant = identified.variant
-    return _Typed(variant, _shared(variant)).body()
-
-
-def _shared(variant: Variant) -> Lowered:
-    """What it shares with kernels of other dtypes. Raises SpecInvalid where no kernel follows from the spec."""
-    op, group = variant.op, variant.group_class
     try:
-        return _lowered(op, variant.words, group.name if group else None)
+        shared = _lowered(op, variant.words, variant.group_class.name if variant.group_class else None)
+        return Kernel(
+            variant=variant,
+            signature=signature(variant),
+            about=_about(shared),
+            body=_Typed(variant, shared).body(),
+        )
     except NotPolynomial as error:
         raise SpecInvalid([Problem(op.semantics.assignment.at, "semantics-index", str(error))]) from None
 
 
 def kernel(variant: Variant) -> Kernel:
-    """The view of a variant."""
+    """The view of a variant. Raises SpecInvalid where there is no kernel."""
     return _kernel(variant.op, _Identified(variant.name, variant))

@@ -29,7 +29,7 @@ def problems(op: Op) -> Iterator[Problem]:
             yield Problem(op.at, "name-collision", f"the name '{name}' would stand twice among the sizes of a kernel")
         for layouts in layout_choices(op):
             for group in op.classes or (None,):
-                _ = kernel(Variant(op, op.dtypes[0], layouts, group, PORTABLE)).body
+                kernel(Variant(op, op.dtypes[0], layouts, group, PORTABLE))
         if op.normal_form is not None:
             forms(op, op.normal_form)
     except SpecInvalid as invalid:
