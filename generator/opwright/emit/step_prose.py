@@ -121,6 +121,7 @@ def docstring(op: Op) -> str:
     lines = [*prose.paragraphs(op.summary, prose.deprecation(op), op.description), "Inputs:"]
     for tensor in op.inputs:
         only = f" (only where {tensor.when.text})" if tensor.when else " (optional)" if tensor.optional else ""
+        only += f" (a list of arrays, joined along {tensor.joined})" if tensor.joined else ""
         lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
     if op.attributes:
         lines += ["", "Attributes:"]
@@ -136,8 +137,9 @@ def docstring(op: Op) -> str:
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
         f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
-        "call; the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, "
-        f"before anything is written. docs/{op.function}.md has every rule and formula.",
+        "call; the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one "
+        "kernel for all sizes. Raises SpecError where the call breaks a rule, before anything is written. "
+        f"docs/{op.function}.md has every rule and formula.",
         width=prose.DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
@@ -208,6 +210,8 @@ def _needed(tensor: Tensor) -> str:
         return f"only where {tensor.when.text}"
     if tensor.optional:
         return f"optional, else {tensor.absent or 0}"
+    if tensor.joined:
+        return f"a list of arrays, joined along {tensor.joined}"
     return f"may be stretched along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
 
 

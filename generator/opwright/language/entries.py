@@ -66,6 +66,9 @@ class Attribute(Node):
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
     name: str | None = key(IDENTIFIER, "its name in calls")
+    page_name: str | None = key(
+        VALUE, "its name on pages and in graph dumps, where calls cannot bear that", silent=True
+    )
     symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
     type: str | None = key(OneOf(("s64", "s64[]", "string", "f32", "bool", "f32[]")), "its type")
     required: bool | None = key(Flag(), "whether every call must give it")
@@ -132,6 +135,9 @@ class Tensor(Node):
         "the axes that an array may lack, as extents of 1; outputs lack what inputs do",
         default=(),
         silent=True,
+    )
+    joined: str | None = key(
+        AXIS, "the axis along which it is joined from any number of arrays, given as a list", silent=True
     )
     layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
