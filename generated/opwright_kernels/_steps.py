@@ -8,16 +8,18 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as member
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import _isa, _remember, _specialize, _threads
+from . import _contractions, _isa, _remember, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
+from ._description import InputInfo
 from ._dtypes import C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
@@ -51,6 +53,7 @@ class Steps:
     lists: Mapping[str, Sequence[float]]
     between: Mapping[str, tuple[bool, int]]
     terms: int
+    letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
     group_class: str | None = None
 
     @property
@@ -86,6 +89,7 @@ class ArrayInfo:
     axes: Mapping[str, str]  # axis to the symbol of its run; '' where it is none
     absent: float = 0.0
     dtype: str = ""  # of a list
+    sizes: Mapping[str, str] = member(default_factory=dict)  # where inputs are joined: axis to the symbol of its extent
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,22 @@ class StepOperation(Operation):
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    contractions: tuple[_contractions.Contraction, ...] = ()
+    roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
+    # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
+    # after the other, the size that is that axis' extent.
+    joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
+
+    def array(self, info: InputInfo, value: Any) -> Any:
+        """One input as an array, or as a tuple of those that are joined."""
+        if info.name not in self.joined or value is None:
+            return super().array(info, value)
+        if not isinstance(value, (list, tuple)) or not value:
+            got = "no arrays" if isinstance(value, (list, tuple)) else describe(value)
+            raise Refusal(
+                f"{info.parameter}-kind", info.parameter, got, "a list of at least one array", wrong_kind=True
+            )
+        return tuple([super(StepOperation, self).array(info, part) for part in snapshot(value)])
 
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
@@ -118,7 +138,9 @@ class StepOperation(Operation):
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
-        key = _remember.key(self.function, (), given, tuple(attributes))
+        counts = tuple([len(value) for value in given if type(value) is tuple])
+        single = [part for value in given for part in _parts(value)]
+        key = _remember.key((self.function, counts), (), single, tuple(attributes))
         found = _remember.CALLS.get(key)
         if found is None:
             told = _remember.attributes_of(key)
@@ -159,14 +181,15 @@ class StepOperation(Operation):
         for name, target in zip(self.outputs, targets):
             if target is not None:
                 self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
-        arrays: dict[str, Array] = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
-        arrays = {name: _walkable(array) for name, array in arrays.items()}
+        inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
+        arrays: dict[str, Array] = {name: _walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
         for name, target in zip(self.outputs, targets):
             ready = target is not None and _is_walkable(target)
             shape = resolution.outputs[name].shape
             written[name] = target if ready and target is not None else allocated(shape, DTYPES[row[name]])
-        self.execute(resolution, label, row, {**arrays, **written}, parts)
+        for piece, own in self.pieces(resolution, {name: inputs[name] for name in self.joined}, {**arrays, **written}):
+            self.execute(piece, label, row, own, parts)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -176,6 +199,31 @@ class StepOperation(Operation):
         if len(results) > 1:
             return tuple(results)
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
+
+    def pieces(
+        self, resolution: Steps, joined: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
+    ) -> Iterator[tuple[Steps, dict[str, Array]]]:
+        """The calls of kernels that a call is made of: one, or one for each of the arrays that are joined."""
+        if len(joined) != 1 or not self.joined[next(iter(joined))][1]:
+            whole = {
+                n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in joined.items()
+            }
+            yield resolution, {**arrays, **{name: _walkable(array) for name, array in whole.items()}}
+            return
+        (name, parts), *_ = joined.items()
+        size = self.joined[name][1]
+        places = {**resolution.places, **{output: found.places for output, found in resolution.outputs.items()}}
+        begin = 0
+        for part in parts:
+            extent = part.shape[resolution.places[name][self.joined[name][0]][0]]
+            own = {name: _walkable(part)}
+            for other, array in arrays.items():
+                axes = next(info for info in self.arrays_ if info.name == other).sizes
+                spots = [places[other][axis][0] for axis, symbol in axes.items() if symbol == size]
+                cut = [slice(begin, begin + extent) if n in spots else slice(None) for n in range(array.ndim)]
+                own[other] = array[tuple(cut)] if spots else array
+            yield replace(resolution, values={**resolution.values, size: extent}), own
+            begin += extent
 
     def wanted(self, resolution: Steps, targets: list[Array | None], out: Any) -> list[Array | None]:
         """The arrays to write into, one per output; a tuple names those that the call has."""
@@ -199,7 +247,7 @@ class StepOperation(Operation):
             raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
         if not target.flags.c_contiguous and overlaps_itself(target):
             raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
-        others = [(info.parameter, value) for info, value in zip(self.inputs, given)]
+        others = [(i.parameter, part) for i, value in zip(self.inputs, given) for part in _parts(value)]
         others += [("another output", other) for other in targets if other is not target]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
@@ -209,9 +257,6 @@ class StepOperation(Operation):
         self, resolution: Steps, label: str, row: Mapping[str, str], arrays: dict[str, Array], parts: int
     ) -> None:
         """Hand the arrays to the kernel, phase by phase."""
-        isa, _ = self.choice(label)
-        library = self.library(isa, label, "")
-        ffi = library.ffi
         accumulate = DTYPES[self.accumulate[resolution.row]]
         places = dict(resolution.places)
         for info in self.arrays_:
@@ -225,18 +270,44 @@ class StepOperation(Operation):
                 places[info.name] = resolution.outputs[info.name].places
             elif info.name not in arrays:  # one cell stands for an input that is left out
                 arrays[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        products, copied = self.products(resolution, arrays, places, accumulate)
+        kernel: Any = None
+        for phase in range(self.phases):
+            if phase in products:
+                products[phase].run(parts)
+            elif phase not in copied:
+                kernel = kernel or self.kernel(resolution, label, arrays, places)
+                if parts == 1:
+                    kernel(phase, 0, 1)
+                else:
+                    _threads.run(partial(kernel, phase), parts)
+
+    def products(
+        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
+    ) -> tuple[dict[int, _contractions.Product], set[int]]:
+        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
+        found: dict[int, _contractions.Product] = {}
+        copied = set()
+        for one in self.contractions:
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
+            if product is not None:
+                found[one.phase] = product
+                copied |= {one.copy} if product.direct else set()
+        return found, copied
+
+    def kernel(
+        self, resolution: Steps, label: str, arrays: Mapping[str, Array], places: Mapping[str, Places]
+    ) -> Callable[[int, int, int], object]:
+        """The loops of a call, for a phase, a part and the number of parts."""
+        isa, _ = self.choice(label)
+        library = self.library(isa, label, "")
+        ffi = library.ffi
         sizes = self.sizes_of(resolution, places, arrays, ffi)
         pointers = [
             pointer_of(ffi, ffi.typeof(f"{self.c_type(info, resolution.row)} *"), arrays[info.name], info.role)
             for info in self.arrays_
         ]
-        kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
-        for phase in range(self.phases):
-            run = partial(kernel, *pointers, sizes, phase)
-            if parts == 1:
-                run(0, 1)
-            else:
-                _threads.run(run, parts)
+        return partial(getattr(library.lib, f"{self.function}_{label}_{isa.name}"), *pointers, sizes)
 
     def sizes_of(self, resolution: Steps, places: Mapping[str, Places], arrays: Mapping[str, Array], ffi: Any) -> Any:
         """The struct of sizes of a call."""
@@ -312,6 +383,10 @@ class StepOperation(Operation):
     def copied(self, value: Array) -> bool:
         """Whether kernels cannot walk an array as it is."""
         return not _is_walkable(value)
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if type(value) is tuple else (value,)
 
 
 def pointer_of(ffi: Any, ctype: Any, array: Array, role: str) -> Any:

@@ -20,7 +20,7 @@ MIN_INPUTS = 3  # in a key: what a call has fewer counts as absent
 CALLS: dict[Any, Any] = {}
 
 
-def key(function: str, stating: Sequence[int], inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+def key(function: Any, stating: Sequence[int], inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
     """A hashable key, or None where an argument is not of the plainest kind. `stating`: see Description.stating.
 
     marshal writes a number with its type, so that 1, True and 1.0 make three keys, and a list as it is at one moment.

@@ -2,19 +2,22 @@
 
 In: a program. Out: phases, done one after the other. Within a phase, tasks share nothing, so that threads may take them
 in any order: a task is one value of each letter in `own`, except the last of them (`lanes`), of which it has a block.
-Arrays that one phase writes and reads for itself are private to a task.
+Arrays that one phase writes and reads for itself are private to a task. A contraction is a phase of its own, and so is
+the copy of its sums to an output: both may be left to kernels that know nothing of steps.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
-from ..language.model import Op
+from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
+from .contraction import Contraction, contraction, paired
 from .program import Array, Axis, Formula, Part, Program, program
 
 
@@ -24,6 +27,8 @@ class Phase:
 
     parts: tuple[Part, ...]
     own: tuple[str, ...]
+    contraction: Contraction | None = None  # what its one step contracts
+    copies: str | None = None  # the output that its one step copies from the sums of a contraction
 
     @property
     def lanes(self) -> str | None:
@@ -41,6 +46,38 @@ class Staged:
     def first_writer(self, name: str) -> Part:
         """The step that begins an array."""
         return next(part for part in self.program.parts if part.target.tensor == name)
+
+
+def apart(op: Op, tensor: Tensor) -> bool:
+    """Whether the arrays that an input is joined from can be taken one after the other, each with its part of the rest.
+
+    They can where all phases are independent along that axis, and nothing but axes and letters knows its extent.
+    """
+    found = staged(op)
+    program, extent = found.program, tensor.dims[tensor.joined or ""].tree
+    letters = [Name(name) for name, letter in program.letters.items() if letter.extent == extent]
+    if len(letters) != 1 or not all(letters[0].id in phase.own for phase in found.phases):
+        return False
+    reckoned: list[Expr] = [letter.extent for letter in program.letters.values() if letter.extent != extent]
+    for part in program.parts:
+        reckoned += [guard.tree for guard in part.where]
+        reckoned += [name for formula in part.formulas for name in _loose(formula.value)]
+        for read in (part.target, *part.reads):
+            for axis, index in zip(program.arrays[read.tensor].axes, read.indices, strict=True):
+                if (index == letters[0]) != (axis.extent == extent):
+                    return False
+                reckoned += [axis.extent] if axis.extent != extent else []
+                reckoned += [index] if index != letters[0] else []
+    used = frozenset[str]().union(*map(expr.names, reckoned))
+    return not used & {letters[0].id, *expr.names(extent)}
+
+
+def _loose(tree: Expr) -> Iterator[Expr]:
+    """The names of a tree outside the indices of its elements."""
+    if isinstance(tree, Name):
+        yield tree
+    for child in () if isinstance(tree, Read) else expr.children(tree):
+        yield from _loose(child)
 
 
 def accumulator(output: str) -> str:
@@ -63,18 +100,14 @@ def guarded(found: Program, read: Read) -> bool:
 
 def loose_axes(found: Program, read: Read) -> list[int]:
     """The axes whose index may lie outside."""
-    axes = found.arrays[read.tensor].axes
-    return [
-        number
-        for number, (axis, index) in enumerate(zip(axes, read.indices, strict=True))
-        if axis.kind != "ones" and found.walks(read.tensor, number, index) is None
-    ]
+    indices = enumerate(read.indices)
+    return [number for number, index in indices if not found.covers(read.tensor, number, index)]
 
 
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = _accumulating(program(op), [tensor.name for tensor in op.outputs])
+    found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
     phases = _phases(found)
     return Staged(found, phases, _private(found, phases))
 
@@ -106,7 +139,7 @@ def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
         arrays[name] = Array(name, "between", tuple(axes))
         parts = [_renamed(part, output, name) for part in parts]
         parts.append(_copy(len(parts), Read(output, tuple(indices)), Read(name, tuple(indices)), letters, writers[-1]))
-    return Program(letters, arrays, tuple(parts))
+    return dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
 
 
 def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], last: Part) -> Part:
@@ -161,20 +194,35 @@ def _place(found: Program, read: Read, letter: str) -> int | None:
 
 
 def _phases(found: Program) -> tuple[Phase, ...]:
-    groups: list[list[Part]] = []
+    phases: list[Phase] = []
     for part in found.parts:
-        if groups and _own(found, [*groups[-1], part]):
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-    return tuple(Phase(tuple(group), _own(found, group)) for group in groups)
+        contracted, copied = contraction(found, part), _copied(found, part)
+        group = phases[-1] if phases else None
+        if group and not (contracted or copied or group.contraction or group.copies):
+            own = _own(found, [*group.parts, part])
+            if own:
+                phases[-1] = Phase((*group.parts, part), own)
+                continue
+        phases.append(Phase((part,), _own(found, [part]), contracted, copied))
+    return tuple(phases)
+
+
+def _copied(found: Program, part: Part) -> str | None:
+    """The output that a step copies the sums of a contraction to, which nothing else reads."""
+    value = part.formulas[0].value
+    if not isinstance(value, Read) or value.indices != part.target.indices or part.operator != "set":
+        return None
+    users = [other for other in found.parts if value.tensor in (read.tensor for read in (other.target, *other.reads))]
+    alone = len(users) == 2 and users[1] is part and contraction(found, users[0]) is not None
+    return part.target.tensor if alone and value.tensor == accumulator(part.target.tensor) else None
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:
     """The arrays that only one phase, whose tasks share nothing, knows."""
     users: dict[str, set[int]] = {}
+    sums = {phase.contraction.target.tensor for phase in phases if phase.contraction}
     for number, phase in enumerate(phases):
         for part in phase.parts:
             for read in (part.target, *part.reads):
                 users.setdefault(read.tensor, set()).add(number)
-    return frozenset(array.name for array in found.between() if len(users[array.name]) == 1)
+    return frozenset(array.name for array in found.between() if len(users[array.name]) == 1 and array.name not in sums)

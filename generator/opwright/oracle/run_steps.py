@@ -20,8 +20,9 @@ from ..language.model import Op
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK, rounded
+from .step_call import StepValidation
 from .validate import NUMPY
-from .validate_steps import StepValidation, validate_steps
+from .validate_steps import validate_steps
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -42,11 +43,11 @@ def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object
     if not call.accepted:
         raise ValueError(f"{op.op}: {', '.join(call.violations)}")
     with np.errstate(all="ignore"):
-        return _Run(op, inputs, call).results()
+        return _Run(op, call).results()
 
 
 class _Run:
-    def __init__(self, op: Op, inputs: Sequence[Any], call: StepValidation) -> None:
+    def __init__(self, op: Op, call: StepValidation) -> None:
         assert call.row is not None
         self.op, self.call, self.row = op, call, call.row
         self.program = program(op)
@@ -55,13 +56,12 @@ class _Run:
         self.symbols: dict[str, Any] = dict(call.values)
         self.shapes = {name: self.shape(array) for name, array in self.program.arrays.items()}
         self.data: dict[str, Any] = {}
-        given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
         for tensor in op.data_inputs:
             shape = self.shapes[tensor.name]
-            if given.get(tensor.name) is None:
+            if tensor.name not in call.arrays:
                 self.data[tensor.name] = np.full(math.prod(shape), float(tensor.absent or 0), self.dtype)
             else:
-                self.data[tensor.name] = self.canonical(tensor.name, given[tensor.name]).ravel()
+                self.data[tensor.name] = self.canonical(tensor.name, call.arrays[tensor.name]).ravel()
         for name, entries in call.lists.items():
             self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
 
@@ -139,6 +139,12 @@ class _Run:
             chunk = dict(self.symbols)
             for name, extent in extents.items():
                 chunk[name] = tuple(next(columns) for _ in extent) if isinstance(extent, tuple) else next(columns)
+                own: Any = np.zeros(len(flat), np.int64)
+                for digit, size in zip(
+                    each(chunk[name]) if isinstance(extent, tuple) else (chunk[name],), each(extent)
+                ):
+                    own = own * size + digit
+                chunk[f"#{name}"] = (own, math.prod(each(extent)))
             yield {**chunk, "": np.zeros(len(flat), np.int64)}
 
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -147,6 +153,12 @@ class _Run:
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[read.tensor])
         for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
+            if axis.kind == "run" and not isinstance(index, Name):  # the number of a cell
+                extent = math.prod(next(extents) for _ in each(evaluate(axis.extent, self.symbols)))
+                here = integers(index, letters)
+                inside = inside & (here >= 0) & (here < extent)
+                at = at * extent + here
+                continue
             for number in range(len(each(evaluate(axis.extent, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
@@ -159,9 +171,11 @@ class _Run:
         if isinstance(tree, Read):
             return self.data[tree.tensor][spots[tree]]
         if isinstance(tree, Number):
+            if self.whole and math.isinf(tree.value):
+                return np.asarray(-(MIN_S64 + 1) if tree.value > 0 else MIN_S64)
             return np.asarray(tree.value, self.dtype if math.isfinite(tree.value) else np.float64)
         whole = isinstance(tree, Binary) and tree.op == "%"
-        whole = whole or (isinstance(tree, Call) and (tree.function == "prod" or self._floors(tree)))
+        whole = whole or (isinstance(tree, Call) and (tree.function in ("prod", "number") or self._floors(tree)))
         if isinstance(tree, Name) or whole:
             found = np.asarray(integers(tree, letters))
             return found if found.dtype == bool else found.astype(self.dtype)
