@@ -83,7 +83,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
     default = attribute.default
     if attribute.required:
         default = None
-    elif default is None:
+    elif default is None or attribute.dtype_of:
         default, annotation = "None", f"{annotation} | None"
     elif kind == "string":
         default = f'"{default}"'
@@ -91,7 +91,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else f"({default},)"
+        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
