@@ -58,7 +58,7 @@ class PhaseFunction:
 
 @dataclass(frozen=True)
 class StepKernel:
-    """The kernel of a row: its phases, one function each."""
+    """The kernel of a row: its phases, one function each, and the inputs that none of them reads."""
 
     name: str
     dtype: str
