@@ -46,6 +46,7 @@ void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable(
     float *restrict diff_beta_sum_,
     const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
 {
+    (void)beta;
     if (phase == 0) {
         const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
         const int64_t variance_B_step_ = sizes->variance_B[sizes->B_rank - 1];
