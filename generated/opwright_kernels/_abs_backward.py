@@ -128,6 +128,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("diff_src[x] = select(src[x] == 0, 0, diff_dst[x] * sign(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -124,6 +124,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = min(max(src[x], least), greatest)", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

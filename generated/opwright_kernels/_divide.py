@@ -152,6 +152,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = src_0[x] / src_1[x]", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -119,6 +119,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "dst[x] = select(src[x] >= 0, src[x], alpha * (2 * tanh(src[x] / 2) / (1 - tanh(src[x] / 2))))",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -138,6 +138,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
+    roles=(
+        ("diff_src[x] = select(src[x] > 0, diff_dst[x], diff_dst[x] * (src[x] + alpha))", {"x": "batch"}),
+        ("diff_src[x] = select(src[x] > 0, diff_dst[x], diff_dst[x] * alpha * exp(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

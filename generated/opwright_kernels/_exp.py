@@ -114,6 +114,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = exp(src[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

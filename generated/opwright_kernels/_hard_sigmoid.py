@@ -124,6 +124,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = max(0, min(1, alpha * src[x] + beta))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

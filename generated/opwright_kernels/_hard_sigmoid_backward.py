@@ -138,6 +138,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "diff_src[x] = select(alpha * src[x] + beta > 0 and alpha * src[x] + beta < 1, alpha * diff_dst[x], 0)",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -114,6 +114,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = src[x] * (min(max(src[x] + 3, 0), 6) / 6)", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

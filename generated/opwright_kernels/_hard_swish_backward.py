@@ -128,6 +128,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "diff_src[x] = diff_dst[x] * select(src[x] <= -3, 0, select(src[x] >= 3, 1, (2 * src[x] + 3) / 6))",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -119,6 +119,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = select(src[x] >= 0, src[x], alpha * src[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

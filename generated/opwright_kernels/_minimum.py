@@ -140,6 +140,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = min(src_0[x], src_1[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -114,6 +114,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = src[x] * tanh(max(src[x], 0) + log1p(exp(-abs(src[x]))))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -128,6 +128,16 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            (
+                "diff_src[x] = diff_dst[x] * (tanh(max(src[x], 0) + log1p(exp(-abs(src[x])))) + src[x] * select(src[x] "
+                ">= 0, 1 / (1 + exp(-src[x])), exp(src[x]) / (1 + exp(src[x]))) * (1 - pow(tanh(max(src[x], 0) + "
+                "log1p(exp(-abs(src[x])))), 2)))"
+            ),
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -119,6 +119,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = pow(src[x], beta)", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

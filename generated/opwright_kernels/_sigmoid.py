@@ -114,6 +114,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = select(src[x] >= 0, 1 / (1 + exp(-src[x])), exp(src[x]) / (1 + exp(src[x])))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

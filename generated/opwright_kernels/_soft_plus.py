@@ -119,6 +119,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = (max(beta * src[x], 0) + log1p(exp(-abs(beta * src[x])))) / beta", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -133,6 +133,15 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            (
+                "diff_src[x] = diff_dst[x] * select(beta * src[x] >= 0, 1 / (1 + exp(-beta * src[x])), exp(beta * "
+                "src[x]) / (1 + exp(beta * src[x])))"
+            ),
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -133,6 +133,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
+    roles=(
+        ("diff_src[x] = diff_dst[x] * (1 - src[x]) * (1 + src[x])", {"x": "batch"}),
+        ("diff_src[x] = diff_dst[x] * (1 - tanh(src[x])) * (1 + tanh(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -3716,7 +3716,6 @@ typedef struct opwright_mat_mul_sizes {
     int64_t dst_B[64]; //
     int64_t dst_M; //
     int64_t dst_N; //
-    int64_t sums_cells; //
 } opwright_mat_mul_sizes;
 
 void mat_mul_f32_portable(
