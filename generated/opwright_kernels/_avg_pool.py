@@ -232,6 +232,15 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"exclude_pad": ("false", "true")},
+    roles=(
+        (
+            "total[n, c, o] += src[n, c, o * S + k - PB]",
+            {"n": "batch", "c": "batch", "o": "window batch", "k": "window reduced"},
+        ),
+        ("cells[o] += 1", {"o": "stretched", "k": "reduced"}),
+        ("dst[n, c, o] = total[n, c, o] / cells[o]", {"n": "rows", "c": "rows", "o": "batch"}),
+        ("dst[n, c, o] = total[n, c, o] / prod(K)", {"n": "batch", "c": "batch", "o": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -312,6 +312,21 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        ("total[c] += src[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
+        ("batch_mean[c] = total[c] / (N * prod(X))", {"c": "batch"}),
+        (
+            "spread[c] += (src[n, c, x] - batch_mean[c]) * (src[n, c, x] - batch_mean[c])",
+            {"n": "reduced", "c": "batch", "x": "reduced"},
+        ),
+        ("batch_variance[c] = spread[c] / (N * prod(X))", {"c": "batch"}),
+        (
+            "dst[n, c, x] = gamma[c] * (src[n, c, x] - batch_mean[c]) / sqrt(batch_variance[c] + epsilon) + beta[c]",
+            {"n": "columns", "c": "batch", "x": "columns"},
+        ),
+        ("running_mean[c] = momentum * mean[c] + (1 - momentum) * batch_mean[c]", {"c": "batch"}),
+        ("running_variance[c] = momentum * variance[c] + (1 - momentum) * batch_variance[c]", {"c": "batch"}),
+    ),
     dtype_attributes={},
 )
 

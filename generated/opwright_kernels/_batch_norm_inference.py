@@ -225,6 +225,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "dst[n, c, x] = gamma[c] * (src[n, c, x] - mean[c]) / sqrt(variance[c] + epsilon) + beta[c]",
+            {"n": "columns", "c": "batch", "x": "columns"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -276,6 +276,21 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        ("scale[c] = 1 / sqrt(variance[c] + epsilon)", {"c": "batch"}),
+        (
+            "diff_gamma[c] += diff_dst[n, c, x] * (src[n, c, x] - mean[c]) * scale[c]",
+            {"n": "reduced", "c": "batch", "x": "reduced"},
+        ),
+        ("diff_beta[c] += diff_dst[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
+        (
+            (
+                "diff_src[n, c, x] = gamma[c] * scale[c] * (diff_dst[n, c, x] - (diff_beta[c] + (src[n, c, x] - "
+                "mean[c]) * scale[c] * diff_gamma[c]) / (N * prod(X)))"
+            ),
+            {"n": "columns", "c": "batch", "x": "columns"},
+        ),
+    ),
     dtype_attributes={},
 )
 

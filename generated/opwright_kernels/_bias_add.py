@@ -147,6 +147,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[n, c, x] = src[n, c, x] + bias[c]", {"n": "rows", "c": "batch", "x": "rows"}),
+    ),
     dtype_attributes={},
 )
 

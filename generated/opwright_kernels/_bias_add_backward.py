@@ -134,6 +134,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("diff_bias[c] += diff_dst[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
+    ),
     dtype_attributes={},
 )
 

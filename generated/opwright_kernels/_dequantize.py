@@ -148,6 +148,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32"),
     words={},
+    roles=(
+        ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
+    ),
     dtype_attributes={},
 )
 

@@ -237,6 +237,9 @@ OPERATION = StepOperation(
         "float32",
     ),
     words={},
+    roles=(
+        ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
+    ),
     dtype_attributes={},
 )
 

@@ -261,6 +261,25 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "total[n, g] += src[n, g * (C / G) + k, x]",
+            {"n": "batch", "g": "window batch", "k": "window reduced", "x": "reduced"},
+        ),
+        ("mean[n, g] = total[n, g] / (C / G * prod(X))", {"n": "batch", "g": "batch"}),
+        (
+            "spread[n, g] += (src[n, g * (C / G) + k, x] - mean[n, g]) * (src[n, g * (C / G) + k, x] - mean[n, g])",
+            {"n": "batch", "g": "window batch", "k": "window reduced", "x": "reduced"},
+        ),
+        ("variance[n, g] = spread[n, g] / (C / G * prod(X))", {"n": "batch", "g": "batch"}),
+        (
+            (
+                "dst[n, g * (C / G) + k, x] = gamma[g * (C / G) + k] * (src[n, g * (C / G) + k, x] - mean[n, g]) / "
+                "sqrt(variance[n, g] + epsilon) + beta[g * (C / G) + k]"
+            ),
+            {"n": "columns", "g": "window batch", "k": "window rows", "x": "columns"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -235,6 +235,16 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        ("total[b] += src[b, c]", {"b": "batch", "c": "reduced"}),
+        ("mean[b] = total[b] / prod(C)", {"b": "batch"}),
+        ("spread[b] += (src[b, c] - mean[b]) * (src[b, c] - mean[b])", {"b": "batch", "c": "reduced"}),
+        ("variance[b] = spread[b] / prod(C)", {"b": "batch"}),
+        (
+            "dst[b, c] = gamma[c] * (src[b, c] - mean[b]) / sqrt(variance[b] + epsilon) + beta[c]",
+            {"b": "columns", "c": "rows"},
+        ),
+    ),
     dtype_attributes={},
 )
 

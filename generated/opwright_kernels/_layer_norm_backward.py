@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
+from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, InputInfo
 from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
 
@@ -195,12 +196,13 @@ def resolve(
         lists={},
         between={
             "scale": (False, rules.prod(b_ for b_ in B)),
-            "level": (True, 256),
+            "level": (False, rules.prod(b_ for b_ in B)),
             "slope": (True, 256),
             "diff_gamma_sum_": (False, rules.prod(c_ for c_ in C)),
             "diff_beta_sum_": (False, rules.prod(c_ for c_ in C)),
         },
         terms=rules.prod(b_ for b_ in B) + rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+        letters={"b": tuple(b_ for b_ in B), "c": tuple(c_ for c_ in C)},
     )
 
 
@@ -285,13 +287,36 @@ OPERATION = StepOperation(
         Field("diff_src_C", "stride", "diff_src", "C", 64, 0),
         Field("diff_gamma_C", "stride", "diff_gamma", "C", 64, 0),
         Field("diff_beta_C", "stride", "diff_beta", "C", 64, 0),
-        Field("level_cells", "cells", "level", "", 0, 0),
         Field("slope_cells", "cells", "slope", "", 0, 0),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta"),
-    phases=4,
+    phases=5,
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
+    contractions=(
+        Contraction(
+            2,
+            -1,
+            None,
+            Accessed("level", {"b": "b"}),
+            Accessed("gamma", {"C": "c"}),
+            Accessed("diff_dst", {"B": "b", "C": "c"}),
+        ),
+    ),
+    roles=(
+        ("scale[b] = 1 / sqrt(variance[b] + epsilon)", {"b": "batch"}),
+        ("diff_gamma[c] += diff_dst[b, c] * (src[b, c] - mean[b]) * scale[b]", {"b": "reduced", "c": "rows"}),
+        ("diff_beta[c] += diff_dst[b, c]", {"b": "reduced", "c": "batch"}),
+        ("level[b] += gamma[c] * diff_dst[b, c]", {"b": "columns", "c": "reduced"}),
+        ("slope[b] += gamma[c] * diff_dst[b, c] * (src[b, c] - mean[b]) * scale[b]", {"b": "columns", "c": "reduced"}),
+        (
+            (
+                "diff_src[b, c] = scale[b] * (gamma[c] * diff_dst[b, c] - (level[b] + (src[b, c] - mean[b]) * scale[b] "
+                "* slope[b]) / prod(C))"
+            ),
+            {"b": "rows", "c": "columns"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -139,6 +139,11 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("peak[b, a] max= src[b, c, a]", {"b": "batch", "c": "reduced", "a": "batch"}),
+        ("total[b, a] += exp(src[b, c, a] - peak[b, a])", {"b": "batch", "c": "reduced", "a": "batch"}),
+        ("dst[b, c, a] = src[b, c, a] - peak[b, a] - log(total[b, a])", {"b": "batch", "c": "rows", "a": "batch"}),
+    ),
     dtype_attributes={},
 )
 

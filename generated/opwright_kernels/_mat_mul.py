@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
+from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, InputInfo
 from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
 
@@ -130,9 +131,10 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "sums": (True, 256),
+            "sums": (False, rules.prod(b_ for b_ in B) * M * N),
         },
         terms=rules.prod(b_ for b_ in B) * M * N * K + rules.prod(b_ for b_ in B) * M * N,
+        letters={"b": tuple(b_ for b_ in B), "m": (M,), "n": (N,), "k": (K,)},
     )
 
 
@@ -200,12 +202,28 @@ OPERATION = StepOperation(
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_M", "stride", "dst", "M", 0, 0),
         Field("dst_N", "stride", "dst", "N", 0, 0),
-        Field("sums_cells", "cells", "sums", "", 0, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=2,
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
+    contractions=(
+        Contraction(
+            0,
+            -1,
+            None,
+            Accessed("sums", {"b": "b", "m": "m", "n": "n"}),
+            Accessed("src", {"B": "b", "M": "m", "K": "k"}),
+            Accessed("weights", {"B": "b", "K": "k", "N": "n"}),
+        ),
+    ),
+    roles=(
+        (
+            "sums[b, m, n] += src[b, m, k] * weights[b, k, n]",
+            {"b": "batch", "m": "rows", "n": "columns", "k": "reduced"},
+        ),
+        ("dst[b, m, n] = sums[b, m, n] + bias[n]", {"b": "rows", "m": "rows", "n": "batch"}),
+    ),
     dtype_attributes={"dtype": "dst"},
 )
 

@@ -221,6 +221,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "dst[n, c, o] max= src[n, c, o * S + k * D - PB]",
+            {"n": "batch", "c": "batch", "o": "window batch", "k": "window reduced"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -132,6 +132,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[k, 0] max= src[k, r]", {"k": "batch", "r": "reduced"}),
+    ),
     dtype_attributes={},
 )
 

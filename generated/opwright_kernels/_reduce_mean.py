@@ -132,6 +132,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("total[k] += src[k, r]", {"k": "batch", "r": "reduced"}),
+        ("dst[k, 0] = total[k] / prod(R)", {"k": "batch"}),
+    ),
     dtype_attributes={},
 )
 

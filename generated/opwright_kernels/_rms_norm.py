@@ -162,6 +162,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        ("total[b] += src[b, c] * src[b, c]", {"b": "batch", "c": "reduced"}),
+        ("dst[b, c] = gamma[c] * src[b, c] / sqrt(total[b] / prod(C) + epsilon)", {"b": "columns", "c": "rows"}),
+    ),
     dtype_attributes={},
 )
 

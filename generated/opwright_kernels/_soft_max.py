@@ -185,6 +185,18 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32", "float32", "float32", "float32"),
     words={"mode": ("none", "inf_as_zero")},
+    roles=(
+        ("peak[b, a] max= src[b, c, a]", {"b": "batch", "c": "reduced", "a": "batch"}),
+        ("base[b, a] = peak[b, a]", {"b": "batch", "a": "batch"}),
+        ("base[b, a] = select(peak[b, a] == -inf, 0, peak[b, a])", {"b": "batch", "a": "batch"}),
+        ("total[b, a] += exp(src[b, c, a] - base[b, a])", {"b": "batch", "c": "reduced", "a": "batch"}),
+        ("dst[b, c, a] = exp(src[b, c, a] - base[b, a]) / total[b, a]", {"b": "batch", "c": "rows", "a": "batch"}),
+        (
+            "dst[b, c, a] = select(peak[b, a] == -inf, 0, exp(src[b, c, a] - base[b, a]) / total[b, a])",
+            {"b": "batch", "c": "columns", "a": "batch"},
+        ),
+        ("stats[b, o, a] = base[b, a] + log(total[b, a])", {"b": "batch", "a": "batch", "o": "stretched"}),
+    ),
     dtype_attributes={"dtype": "dst"},
 )
 

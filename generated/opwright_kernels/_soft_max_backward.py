@@ -164,6 +164,13 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
+    roles=(
+        ("total[b, a] += diff_dst[b, c, a] * dst[b, c, a]", {"b": "batch", "c": "reduced", "a": "batch"}),
+        (
+            "diff_src[b, c, a] = dst[b, c, a] * (diff_dst[b, c, a] - total[b, a])",
+            {"b": "batch", "c": "rows", "a": "batch"},
+        ),
+    ),
     dtype_attributes={"dtype": "diff_src"},
 )
 

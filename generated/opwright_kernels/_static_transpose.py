@@ -117,6 +117,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = src[x]", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

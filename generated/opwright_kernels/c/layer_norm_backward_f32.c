@@ -21,7 +21,7 @@
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
 // the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
 // Inputs may overlap each other, outputs nothing.
-// There are 4 phases, to be called one after the other, each for every part of parts; the parts of a phase may
+// There are 5 phases, to be called one after the other, each for every part of parts; the parts of a phase may
 // run at the same time. Terms of a cell are taken in the order of the letters, the last one fastest, each
 // operation rounded to f32 by itself.
 
@@ -115,17 +115,48 @@ void layer_norm_backward_f32_portable(
         }
     }
     if (phase == 2) {
-        const int64_t level_at_ = part * sizes->level_cells;
+        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
         const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
         const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
         const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
         const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
         const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+        const int64_t blocks_ = opwright_ceil_div(B_inner_, 256);
+        const int64_t total_ = B_rows_ * blocks_;
+        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+            const int64_t block_ = task_ % blocks_;
+            const int64_t rest_0_ = task_ / blocks_;
+            const int64_t b_row_ = rest_0_;
+            const int64_t begin_ = block_ * 256;
+            const int64_t end_ = opwright_min(begin_ + 256, B_inner_);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+            for (int64_t b = begin_; b < end_; ++b) {
+                level[b_row_ * B_inner_ + b] = 0.0f;
+            }
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    for (int64_t b = begin_; b < end_; ++b) {
+                        level[b_row_ * B_inner_ + b] += gamma[gamma_C_c_at_ + c * gamma_C_step_] * diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)];
+                    }
+                }
+            }
+        }
+    }
+    if (phase == 3) {
         const int64_t slope_at_ = part * sizes->slope_cells;
+        const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+        const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+        const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
         const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
         const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
         const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
         const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+        const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+        const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
         const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
         const int64_t diff_src_C_step_ = sizes->diff_src_C[sizes->C_rank - 1];
         const int64_t C_cells_ = C_rows_ * C_inner_;
@@ -143,18 +174,6 @@ void layer_norm_backward_f32_portable(
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
             const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
             const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
-            for (int64_t b = begin_; b < end_; ++b) {
-                level[level_at_ + (b - begin_)] = 0.0f;
-            }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    for (int64_t b = begin_; b < end_; ++b) {
-                        level[level_at_ + (b - begin_)] += gamma[gamma_C_c_at_ + c * gamma_C_step_] * diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)];
-                    }
-                }
-            }
             for (int64_t b = begin_; b < end_; ++b) {
                 slope[slope_at_ + (b - begin_)] = 0.0f;
             }
@@ -175,13 +194,13 @@ void layer_norm_backward_f32_portable(
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     for (int64_t b = begin_; b < end_; ++b) {
-                        diff_src[diff_src_B_b_at_ + b * diff_src_B_step_ + (diff_src_C_c_at_ + c * diff_src_C_step_)] = scale[b_row_ * B_inner_ + b] * (gamma[gamma_C_c_at_ + c * gamma_C_step_] * diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)] - (level[level_at_ + (b - begin_)] + (src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)] - mean[mean_B_b_at_ + b * mean_B_step_]) * scale[b_row_ * B_inner_ + b] * slope[slope_at_ + (b - begin_)]) / (float)C_cells_);
+                        diff_src[diff_src_B_b_at_ + b * diff_src_B_step_ + (diff_src_C_c_at_ + c * diff_src_C_step_)] = scale[b_row_ * B_inner_ + b] * (gamma[gamma_C_c_at_ + c * gamma_C_step_] * diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)] - (level[b_row_ * B_inner_ + b] + (src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)] - mean[mean_B_b_at_ + b * mean_B_step_]) * scale[b_row_ * B_inner_ + b] * slope[slope_at_ + (b - begin_)]) / (float)C_cells_);
                     }
                 }
             }
         }
     }
-    if (phase == 3) {
+    if (phase == 4) {
         const int64_t diff_gamma_C_step_ = sizes->diff_gamma_C[sizes->C_rank - 1];
         const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
         const int64_t diff_beta_C_step_ = sizes->diff_beta_C[sizes->C_rank - 1];

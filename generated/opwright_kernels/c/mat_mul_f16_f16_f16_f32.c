@@ -16,8 +16,9 @@
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
 // the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
 // Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// There are 2 phases, to be called one after the other, each for every part of parts; the parts of a phase may
+// run at the same time. Terms of a cell are taken in the order of the letters, the last one fastest, each
+// operation rounded to f32 by itself.
 
 #include "opwright_functions.h"
 #include "opwright_kernels.h"
@@ -32,7 +33,9 @@ void mat_mul_f16_f16_f16_f32_portable(
     const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
 {
     if (phase == 0) {
-        const int64_t sums_at_ = part * sizes->sums_cells;
+        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+        const int64_t M = sizes->M;
+        const int64_t N = sizes->N;
         const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
         const int64_t src_M = sizes->src_M;
         const int64_t src_K = sizes->src_K;
@@ -40,14 +43,7 @@ void mat_mul_f16_f16_f16_f32_portable(
         const int64_t weights_K = sizes->weights_K;
         const int64_t weights_N = sizes->weights_N;
         const int64_t K = sizes->K;
-        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-        const int64_t dst_M = sizes->dst_M;
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t bias_N = sizes->bias_N;
         const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t M = sizes->M;
-        const int64_t N = sizes->N;
         const int64_t blocks_ = opwright_ceil_div(N, 256);
         const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
         const int64_t end_task_ = opwright_share(total_, part + 1, parts);
@@ -63,17 +59,41 @@ void mat_mul_f16_f16_f16_f32_portable(
             const int64_t end_ = opwright_min(begin_ + 256, N);
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
             const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
             for (int64_t n = begin_; n < end_; ++n) {
-                sums[sums_at_ + (n - begin_)] = 0.0f;
+                sums[((b_row_ * B_inner_ + b) * M + m) * N + n] = 0.0f;
             }
             for (int64_t k = 0; k < K; ++k) {
                 for (int64_t n = begin_; n < end_; ++n) {
-                    sums[sums_at_ + (n - begin_)] += opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]) * opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
+                    sums[((b_row_ * B_inner_ + b) * M + m) * N + n] += opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]) * opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
                 }
             }
+        }
+    }
+    if (phase == 1) {
+        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+        const int64_t dst_M = sizes->dst_M;
+        const int64_t dst_N = sizes->dst_N;
+        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+        const int64_t M = sizes->M;
+        const int64_t N = sizes->N;
+        const int64_t bias_N = sizes->bias_N;
+        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+        const int64_t blocks_ = opwright_ceil_div(N, 256);
+        const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+            const int64_t block_ = task_ % blocks_;
+            const int64_t rest_0_ = task_ / blocks_;
+            const int64_t m = rest_0_ % M;
+            const int64_t rest_1_ = rest_0_ / M;
+            const int64_t b = rest_1_ % B_inner_;
+            const int64_t rest_2_ = rest_1_ / B_inner_;
+            const int64_t b_row_ = rest_2_;
+            const int64_t begin_ = block_ * 256;
+            const int64_t end_ = opwright_min(begin_ + 256, N);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
             for (int64_t n = begin_; n < end_; ++n) {
-                dst[dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N] = sums[sums_at_ + (n - begin_)] + opwright_from_f16(bias[n * bias_N]);
+                dst[dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N] = sums[((b_row_ * B_inner_ + b) * M + m) * N + n] + opwright_from_f16(bias[n * bias_N]);
             }
         }
     }

@@ -3497,7 +3497,6 @@ typedef struct opwright_layer_norm_backward_sizes {
     int64_t diff_src_C[64]; //
     int64_t diff_gamma_C[64]; //
     int64_t diff_beta_C[64]; //
-    int64_t level_cells; //
     int64_t slope_cells; //
 } opwright_layer_norm_backward_sizes;
 
