@@ -150,6 +150,10 @@ def _kind(attribute: Attribute) -> str:
     said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         said += f", one for each of {attribute.per}, or one for all"
+    if attribute.extents_of:
+        left = f"; -1 for what is left of {attribute.fills}" if attribute.fills else ""
+        kept = f", 0 for its extent at that place where {attribute.keeps}" if attribute.keeps else ""
+        said += f", the extents of {attribute.extents_of}{left}{kept}"
     if attribute.order_of:
         said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
     bounds = prose.limits(attribute)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..derive.call_plan import Bind, Check, Compute, Extent, Join, plan
+from ..derive.call_plan import Bind, Check, Compute, Extent, Join, Stated, plan
 from ..derive.program import kind_of_extent, program
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
@@ -62,6 +62,10 @@ class StepWriter(Writer):
                 self.compute(step)
             elif isinstance(step, Check):
                 self.check(step)
+            elif isinstance(step, Stated):
+                attribute = step.attribute
+                self.add("stated", name=attribute.name, symbol=step.symbol, whole=step.whole, keeps=attribute.keeps)
+                self.counted.add(step.symbol)
         self.lists()
         for tensor in op.inputs:
             if tensor.when is not None:
