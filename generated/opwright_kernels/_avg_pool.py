@@ -153,9 +153,11 @@ def resolve(
             "total": (True, N * C * 256),
             "cells": (True, 256),
         },
-        terms=N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K) + rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K) + N * C * rules.prod(
-            o_ for o_ in O
-        ),
+        terms=sum((
+            N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+            rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+            N * C * rules.prod(o_ for o_ in O),
+        )),
     )
 
 

@@ -210,7 +210,10 @@ def resolve(
             "batch_mean_sum_": (True, 256),
             "batch_variance_sum_": (True, 256),
         },
-        terms=N * C * rules.prod(x_ for x_ in X) + C,
+        terms=sum((
+            N * C * rules.prod(x_ for x_ in X),
+            C,
+        )),
     )
 
 
@@ -371,9 +374,11 @@ def batch_norm_forward_training(
 
     dtypes, one row per call:
         all f32; sums in f32
-        src bf16, mean f32, variance f32, gamma f32, beta f32, dst bf16, running_mean f32, running_variance f32, batch_mean f32, batch_variance f32; sums in f32
+        src bf16, mean f32, variance f32, gamma f32, beta f32, dst bf16, running_mean f32, running_variance f32,
+            batch_mean f32, batch_variance f32; sums in f32
         all bf16; sums in f32
-        src f16, mean f32, variance f32, gamma f32, beta f32, dst f16, running_mean f32, running_variance f32, batch_mean f32, batch_variance f32; sums in f32
+        src f16, mean f32, variance f32, gamma f32, beta f32, dst f16, running_mean f32, running_variance f32,
+            batch_mean f32, batch_variance f32; sums in f32
 
     Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
     the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`

@@ -153,7 +153,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=N * C * rules.prod(x_ for x_ in X),
+        terms=sum((
+            N * C * rules.prod(x_ for x_ in X),
+        )),
     )
 
 

@@ -185,7 +185,10 @@ def resolve(
             "diff_gamma_sum_": (True, 256),
             "diff_beta_sum_": (True, 256),
         },
-        terms=C + N * C * rules.prod(x_ for x_ in X),
+        terms=sum((
+            C,
+            N * C * rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -333,9 +336,11 @@ def batch_norm_training_backward(
 
     dtypes, one row per call:
         all f32; sums in f32
-        src bf16, diff_dst bf16, mean f32, variance f32, gamma f32, diff_src bf16, diff_gamma f32, diff_beta f32; sums in f32
+        src bf16, diff_dst bf16, mean f32, variance f32, gamma f32, diff_src bf16, diff_gamma f32, diff_beta
+            f32; sums in f32
         all bf16; sums in f32
-        src f16, diff_dst f16, mean f32, variance f32, gamma f32, diff_src f16, diff_gamma f32, diff_beta f32; sums in f32
+        src f16, diff_dst f16, mean f32, variance f32, gamma f32, diff_src f16, diff_gamma f32, diff_beta f32;
+            sums in f32
 
     Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
     the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`

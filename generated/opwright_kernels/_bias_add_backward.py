@@ -78,7 +78,9 @@ def resolve(
         between={
             "diff_bias_sum_": (True, 256),
         },
-        terms=N * C * rules.prod(x_ for x_ in X),
+        terms=sum((
+            N * C * rules.prod(x_ for x_ in X),
+        )),
     )
 
 

@@ -86,7 +86,9 @@ def resolve(
         lists={"scales": scales, "zps": zps},
         between={
         },
-        terms=rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        terms=sum((
+            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        )),
     )
 
 

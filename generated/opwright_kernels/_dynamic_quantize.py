@@ -118,7 +118,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        terms=sum((
+            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        )),
     )
 
 

@@ -175,7 +175,10 @@ def resolve(
             "mean_sum_": (True, G * 256),
             "variance_sum_": (True, G * 256),
         },
-        terms=N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X) + N * G,
+        terms=sum((
+            N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X),
+            N * G,
+        )),
     )
 
 

@@ -157,7 +157,10 @@ def resolve(
             "mean_sum_": (True, 256),
             "variance_sum_": (True, 256),
         },
-        terms=rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C) + rules.prod(b_ for b_ in B),
+        terms=sum((
+            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+            rules.prod(b_ for b_ in B),
+        )),
     )
 
 

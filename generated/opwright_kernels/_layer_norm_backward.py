@@ -201,7 +201,10 @@ def resolve(
             "diff_gamma_sum_": (False, rules.prod(c_ for c_ in C)),
             "diff_beta_sum_": (False, rules.prod(c_ for c_ in C)),
         },
-        terms=rules.prod(b_ for b_ in B) + rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+        terms=sum((
+            rules.prod(b_ for b_ in B),
+            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+        )),
         letters={"b": tuple(b_ for b_ in B), "c": tuple(c_ for c_ in C)},
     )
 
@@ -361,9 +364,11 @@ def layer_norm_backward(
 
     dtypes, one row per call:
         all f32; sums in f32
-        src bf16, diff_dst bf16, mean f32, variance f32, gamma f32, beta f32, diff_src bf16, diff_gamma f32, diff_beta f32; sums in f32
+        src bf16, diff_dst bf16, mean f32, variance f32, gamma f32, beta f32, diff_src bf16, diff_gamma f32,
+            diff_beta f32; sums in f32
         all bf16; sums in f32
-        src f16, diff_dst f16, mean f32, variance f32, gamma f32, beta f32, diff_src f16, diff_gamma f32, diff_beta f32; sums in f32
+        src f16, diff_dst f16, mean f32, variance f32, gamma f32, beta f32, diff_src f16, diff_gamma f32,
+            diff_beta f32; sums in f32
 
     Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
     the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`

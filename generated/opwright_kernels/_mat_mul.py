@@ -133,7 +133,10 @@ def resolve(
         between={
             "sums": (False, rules.prod(b_ for b_ in B) * M * N),
         },
-        terms=rules.prod(b_ for b_ in B) * M * N * K + rules.prod(b_ for b_ in B) * M * N,
+        terms=sum((
+            rules.prod(b_ for b_ in B) * M * N * K,
+            rules.prod(b_ for b_ in B) * M * N,
+        )),
         letters={"b": tuple(b_ for b_ in B), "m": (M,), "n": (N,), "k": (K,)},
     )
 

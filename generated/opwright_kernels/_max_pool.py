@@ -147,7 +147,9 @@ def resolve(
         between={
             "dst_sum_": (True, 256),
         },
-        terms=N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+        terms=sum((
+            N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+        )),
     )
 
 

@@ -76,7 +76,10 @@ def resolve(
         between={
             "total": (True, 256),
         },
-        terms=rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R) + rules.prod(k_ for k_ in K),
+        terms=sum((
+            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+            rules.prod(k_ for k_ in K),
+        )),
     )
 
 

@@ -76,7 +76,9 @@ def resolve(
         between={
             "dst_sum_": (True, 256),
         },
-        terms=rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+        terms=sum((
+            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+        )),
     )
 
 

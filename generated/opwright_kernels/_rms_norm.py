@@ -97,7 +97,9 @@ def resolve(
         between={
             "total": (True, 256),
         },
-        terms=rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+        terms=sum((
+            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+        )),
     )
 
 

@@ -105,9 +105,11 @@ def resolve(
             "base": (True, 256),
             "total": (True, 256),
         },
-        terms=rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A) + rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A) + rules.prod(b_ for b_ in B) * rules.prod(
-            a_ for a_ in A
-        ) * 1,
+        terms=sum((
+            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A),
+            rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A) * 1,
+        )),
     )
 
 

@@ -95,7 +95,9 @@ def resolve(
         between={
             "total": (True, 256),
         },
-        terms=rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        terms=sum((
+            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        )),
     )
 
 
