@@ -86,7 +86,9 @@ def resolve(
             "level": (True, 256),
             "slope": (True, 256),
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
