@@ -89,8 +89,6 @@ def _is_number(text: str) -> bool:
 
 
 def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
-    if not tensor.dims:
-        yield Problem(tensor.at, "tensor-axes", f"'{tensor.name}' needs dims: at least one axis or run of axes")
     for axis in tensor.broadcast:
         yield from unknown(axis, tensor.dims, place(axis, tensor.at), "tensor-broadcast", f"axis of '{tensor.name}'")
     words = words_of_attributes(op)

@@ -256,7 +256,7 @@ class Writer:
                 continue
             here: expr.Expr = expr.Name(f'{axes}["{axis.axis}"]')
             if axis.factor is not None:
-                operator = "*" if axis.inverse == "times" else "/"
+                operator = {"times": "*", "divided": "/", "less": "-"}[axis.inverse]
                 here = expr.Binary(operator, here, substitute(axis.factor, told))
             told[axis.unknown or ""] = here
         return found

@@ -15,23 +15,22 @@ from ..language.model import Op, Tensor
 
 Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
 Facts = dict[str, Fact]
+_UNDONE = {"*": "/", "/": "*", "+": "-", "-": "+"}
 
 
 def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
     """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
-    unknown = expr.names(tree) - facts.keys()
-    extent = Name("")
-    if not unknown:
+    if not expr.names(tree) - facts.keys():
         return "", tree
-    if isinstance(tree, Name):
-        return tree.id, extent
-    if len(unknown) == 1 and isinstance(tree, Binary) and tree.op in "*/":
-        (symbol,) = unknown
-        if tree.left == Name(symbol) and symbol not in expr.names(tree.right):
-            return symbol, Binary("/" if tree.op == "*" else "*", extent, tree.right)
-        if tree.op == "*" and tree.right == Name(symbol) and symbol not in expr.names(tree.left):
-            return symbol, Binary("/", extent, tree.left)
-    return None
+    extent: Expr = Name("")
+    while isinstance(tree, Binary) and tree.op in _UNDONE:  # take off what is known, from the outside
+        if not expr.names(tree.right) - facts.keys():
+            tree, extent = tree.left, Binary(_UNDONE[tree.op], extent, tree.right)
+        elif tree.op in "*+" and not expr.names(tree.left) - facts.keys():
+            tree, extent = tree.right, Binary(_UNDONE[tree.op], extent, tree.left)
+        else:
+            return None
+    return (tree.id, extent) if isinstance(tree, Name) else None
 
 
 def each(value: expr.Value | None) -> tuple[int, ...]:
