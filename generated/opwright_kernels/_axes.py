@@ -132,10 +132,27 @@ def placed(order: Sequence[str], counts: Mapping[str, int], spots: Mapping[str, 
     return {axis: spots[axis] if axis in spots else tuple([next(free) for _ in range(counts[axis])]) for axis in order}
 
 
+def present(tensor: Described, fixed: int) -> int:
+    """1 where a tensor has an axis that it may lack, 0 where not; `fixed` others it has at least."""
+    return 1 if len(tensor.shape) > fixed else 0
+
+
+def ordered(name: str, value: object, tensor: str, places: Places) -> Places:
+    """The places with the axes in the order that a list says: its first entry is the number of the first axis."""
+    axes = sum(map(len, places.values()))
+    entries = int_list(name, value)
+    if len(entries) != axes:
+        raise Refusal(f"{name}-length", name, f"{len(entries)} entries", f"{axes}, one for each axis of {tensor}")
+    order = [position(name, entry, tensor, axes) for entry in entries]
+    if len(set(order)) != axes:
+        raise Refusal(f"{name}-range", name, str(list(entries)), "each axis once")
+    return {axis: tuple([order.index(spot) for spot in spots]) for axis, spots in places.items()}
+
+
 def split(shape: Sequence[int], places: Places, vectors: Sequence[str]) -> dict[str, Extent]:
-    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple."""
+    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple. An axis that is lacking has 1."""
     return {
-        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]]
+        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]] if spots else 1
         for axis, spots in places.items()
     }
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary, walk
-from ..language.hashing import canonical, digest
+from ..language.hashing import canonical, digest, silent_keys
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located, Node
 from ..language.types import symbol_of
@@ -50,9 +50,10 @@ def _fields(node: Node) -> list[str]:
 
 
 def _said(value: Any) -> Any:
-    """A part of an operation without prose."""
+    """A part of an operation without prose, and without keys that may be silent and are."""
     if isinstance(value, Node):
-        return [[name, _said(getattr(value, name))] for name in _fields(value)]
+        kept = [name for name in _fields(value) if not (name in silent_keys(value) and not getattr(value, name))]
+        return [[name, _said(getattr(value, name))] for name in kept]
     if isinstance(value, Mapping):
         return [[str(key), _said(item)] for key, item in value.items()]
     return [_said(item) for item in value] if isinstance(value, (list, tuple)) else canonical(value)

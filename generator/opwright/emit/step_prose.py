@@ -61,13 +61,14 @@ class StepPage:
 
 def shape_text(op: Op, tensor: Tensor) -> str:
     """`(B, C, A)`, or the order of each word of a layout."""
+    lacking = f", or without {prose.joined(tensor.may_lack, 'or')}" if tensor.may_lack else ""
     if tensor.layout is None:
-        return f"({', '.join(extent.text for extent in tensor.dims.values())})"
+        return f"({', '.join(extent.text for extent in tensor.dims.values())}){lacking}"
     orders = op.layouts[tensor.layout]
     attribute = op.attribute(tensor.layout)
     words = ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
     shapes = [f"({', '.join(tensor.dims[axis].text for axis in orders[word])}) as {word}" for word in words]
-    return " or ".join(shapes)
+    return " or ".join(shapes) + lacking
 
 
 def steps_text(op: Op) -> Iterator[str]:
@@ -147,6 +148,8 @@ def _kind(attribute: Attribute) -> str:
     said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         said += f", one for each of {attribute.per}, or one for all"
+    if attribute.order_of:
+        said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
     bounds = prose.limits(attribute)
     return f"{said}{f', {bounds}' if bounds else ''}"
 

@@ -33,6 +33,11 @@ def canonical(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
+def silent_keys(node: Any) -> frozenset[str]:
+    """The keys of a node that count in no hash where they are unsaid."""
+    return frozenset(field.name for field in dataclasses.fields(node) if field.metadata.get("silent"))
+
+
 def _unsaid(node: Any, field: dataclasses.Field[Any]) -> bool:
     """Whether a key that may be silent says nothing."""
     return bool(field.metadata.get("silent")) and not getattr(node, field.name)

@@ -49,6 +49,7 @@ class StepValidator(Validator):
         self.places: dict[str, Places] = {}
         self.numbers: dict[str, tuple[float, ...]] = {}
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
+        self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, what the attribute that orders it says
 
     def steps_validation(self) -> StepValidation:
         op = self.op
@@ -59,7 +60,7 @@ class StepValidator(Validator):
                 self.read_choice(attribute)
         row = self.row()
         for attribute in op.attributes:
-            if attribute.locates or attribute.per:
+            if attribute.locates or attribute.per or attribute.order_of:
                 self.read_places(attribute)
         lengths = None if self.broken else self.lengths()
         facts: Facts = {}
@@ -112,6 +113,8 @@ class StepValidator(Validator):
             self.note(f"{name}-kind")
         elif attribute.per:
             self.numbers[name] = entries
+        elif attribute.order_of:
+            self.orders[attribute.order_of] = tuple(int(entry) for entry in entries)
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
 
@@ -122,9 +125,10 @@ class StepValidator(Validator):
         op, allowed = self.op, self.op.spatial_rank
         most = max((array.ndim for array in self.arrays.values()), default=0)
         runs = sorted(op.runs)
-        spans = [range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
+        lackable = sorted({str(t.dims[axis].tree.id) for t in op.tensors for axis in t.may_lack})  # type: ignore[union-attr]
+        spans = [*((1, 0) for _ in lackable), range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
         for found in itertools.product(*spans):
-            lengths = dict(zip(("", *runs), found, strict=True))
+            lengths = dict(zip((*lackable, "", *runs), found, strict=True))
             places = {name: self.placed(op.tensor(name), array.ndim, lengths) for name, array in self.arrays.items()}
             fitting = {name: place for name, place in places.items() if place is not None}
             if len(fitting) == len(places) and self.located(fitting):
@@ -137,6 +141,8 @@ class StepValidator(Validator):
         kind = kind_of_extent(self.op, extent)
         if kind in ("run", "ones"):
             return lengths[next(iter(expr.loose_names(extent)))]
+        if axis in tensor.may_lack and isinstance(extent, Name):
+            return lengths[extent.id]
         return lengths[""] if kind == "spatial" else 1
 
     def order(self, tensor: Tensor) -> tuple[str, ...]:
@@ -165,8 +171,21 @@ class StepValidator(Validator):
                 if len(spots) != counts[axis]:
                     return None
                 fixed[axis] = spots
+        order_said = self.orders.get(tensor.name)
+        if order_said is not None:
+            return self.permuted(order, counts, order_said)
         free = iter(spot for spot in range(ndim) if not any(spot in spots for spots in fixed.values()))
         return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
+
+    @staticmethod
+    def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
+        """The axes as a list orders them; None where it is no permutation of them."""
+        owners = [axis for axis in order for _ in range(counts[axis])]
+        axes = len(owners)
+        if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
+            return None
+        place = {entry % axes: spot for spot, entry in enumerate(said)}
+        return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}
 
     def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
         """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
@@ -210,7 +229,8 @@ class StepValidator(Validator):
         found: Facts = {}
         for axis, spots in self.places[name].items():
             extents = tuple(shape[spot] for spot in spots)
-            found[axis] = extents if kind_of_extent(self.op, tensor.dims[axis].tree) != "one" else extents[0]
+            vector = kind_of_extent(self.op, tensor.dims[axis].tree) != "one"
+            found[axis] = extents if vector else extents[0] if extents else 1
         return found
 
     def understood(self, lengths: Mapping[str, int]) -> Facts:
@@ -324,4 +344,4 @@ class StepValidator(Validator):
     @staticmethod
     def _cells(places: Places, extents: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
         for axis, spots in places.items():
-            yield from zip(spots, extents[axis], strict=True)
+            yield from zip(spots, extents[axis], strict=bool(spots))
