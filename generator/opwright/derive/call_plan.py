@@ -121,6 +121,18 @@ def _taken_out(tree: Expr, operators: tuple[str, ...], known: set[str]) -> tuple
     return found and (found[0], tree.left if found[1] is None else Binary(tree.op, tree.left, found[1]))
 
 
+def may_be_negative(op: Op, symbol: str) -> bool:
+    """Whether a size is worked out of an extent by a difference, or by a factor whose sign no spec says."""
+    positive = {dim.symbol for dim in op.dims.values()}
+    positive |= {symbol_of(a) for a in op.attributes if a.min is not None and a.min >= 0}
+    told = (axis for step in plan(op) if isinstance(step, Bind) for way in step.ways for axis in way.axes)
+    return any(
+        axis.unknown == symbol and axis.factor is not None
+        and (axis.inverse == "less" or not expr.names(axis.factor) <= positive)
+        for axis in told
+    )  # fmt: skip
+
+
 def broadcast_sizes(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
     """The sizes that inputs broadcast to, each with the axes of inputs that have it."""
     found: dict[str, list[tuple[Tensor, str, bool]]] = {}

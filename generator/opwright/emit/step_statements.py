@@ -15,7 +15,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
 from ..language.source import Problem, SpecInvalid
-from ..language.types import has_symbol, is_places
+from ..language.types import has_symbol, is_places, symbol_of
 from .printing import python
 from .python_module import Statement, Writer
 
@@ -34,7 +34,7 @@ class StepWriter(Writer):
         for attribute in op.attributes:
             name = attribute.name or ""
             if attribute.type == "bool":
-                self.add("truth", name=name)
+                self.add("truth", name=name, symbol=symbol_of(attribute))
             elif attribute.dtype_of:
                 self.add("dtype_word", name=name)
             elif attribute.type == "string":
@@ -230,18 +230,21 @@ class StepWriter(Writer):
     def learn(self, step: Bind) -> None:
         """What the extents of a tensor tell, and what they must be."""
         found = step.ways[0].axes
-        known = {
-            axis.axis: self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))
-            for axis in found
-            if axis.known
-        }
-        if known:
-            self.add("fits", name=step.tensor.name, known=known)
+        told = {axis.unknown for axis in found}
+        before, after = dict[str, str](), dict[str, str]()
+        for axis in found:
+            if axis.known:
+                known = after if expr.names(axis.extent.tree) & told else before
+                known[axis.axis] = self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))
+        if before:
+            self.add("fits", name=step.tensor.name, known=before)
         for axis in found:
             if not axis.known:
                 factor = self.print(axis.factor) if axis.factor is not None else ""
                 fields = {"symbol": axis.unknown, "axis": axis.axis, "inverse": axis.inverse, "factor": factor}
                 self.add("learned", name=step.tensor.name, **fields)
+        if after:
+            self.add("fits", name=step.tensor.name, known=after)
 
     def join(self, step: Join) -> None:
         if all(tensor.optional or tensor.when is not None for tensor, _, _ in step.axes):
