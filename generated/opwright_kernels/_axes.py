@@ -8,6 +8,7 @@ an axis, and extents; or a `Refusal`. A run is a tuple of axes, which may be non
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,41 @@ DTYPE_OF = {
     "u8": "uint8",
     "boolean": "bool_",
 }
+
+
+@dataclass(frozen=True)
+class Several:
+    """Arrays that are joined along an axis, as one; its shape is that of the first until the axis is known."""
+
+    parts: Sequence[Described]
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def several(name: str, parts: Sequence[Described]) -> Several:
+    """A list of arrays of one data type and one number of axes."""
+    first = parts[0]
+    for number, part in enumerate(parts):
+        if part.dtype != first.dtype:
+            got = f"array {number} of {dtype_name(part.dtype)}"
+            raise Refusal("dtypes", name, got, f"{dtype_name(first.dtype)}, as array 0")
+        if len(part.shape) != len(first.shape):
+            got = f"array {number} with {len(part.shape)} axes"
+            raise Refusal(f"{name}-rank", name, got, f"{len(first.shape)}, as array 0")
+    return Several(parts, tuple(first.shape), first.dtype)
+
+
+def together(name: str, arrays: Several, spot: int) -> Several:
+    """The arrays as one, joined along an axis: the others have the same extents in all of them."""
+    first = list(arrays.shape)
+    for number, part in enumerate(arrays.parts):
+        wanted = [*first[:spot], part.shape[spot], *first[spot + 1 :]]
+        if list(part.shape) != wanted:
+            got = f"array {number} of shape {tuple(part.shape)}"
+            expected = f"{tuple(first)}, as array 0, in all axes but {spot}"
+            raise Refusal(f"{name}-shape", name, got, expected, tuple(wanted))
+    whole = sum(part.shape[spot] for part in arrays.parts)
+    return Several(arrays.parts, (*first[:spot], whole, *first[spot + 1 :]), arrays.dtype)
 
 
 def truth(name: str, value: object) -> bool:

@@ -12,7 +12,9 @@ import pytest
 
 def _modules_after(statement: str) -> set[str]:
     """The modules that a new process has loaded after `statement`, beside those of numpy, cffi and ml_dtypes."""
-    code = f"import sys, numpy, cffi, ml_dtypes; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
+    code = (
+        f"import sys, numpy, cffi, ml_dtypes; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
+    )
     folder = str(Path(ok.__file__).parents[1])
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=folder)
     return set(run.stdout.split())

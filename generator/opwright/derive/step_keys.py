@@ -73,11 +73,12 @@ def tensors(op: Op) -> Iterator[Problem]:
         if tensor.absent is not None and not tensor.optional:
             yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never left out; make it `optional` too")
     for tensor in op.outputs:
-        if tensor.optional or tensor.absent or tensor.broadcast:
-            message = "an output is not optional and does not broadcast; `when` says which calls have it"
+        if tensor.optional or tensor.absent or tensor.broadcast or tensor.joined:
+            message = "an output is not optional, joined or broadcast; `when` says which calls have it"
             yield Problem(tensor.at, "output-key", message)
     for tensor in op.tensors:
         yield from _axes(op, tensor)
+    yield from _joined(op)
     yield from _lacking(op)
     yield from _attributes(op)
     yield from _orders(op)
@@ -119,6 +120,23 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
 
 def _is_ones(tree: Expr) -> bool:
     return tree == Number(1) or (isinstance(tree, Call) and tree.function == "ones")
+
+
+def _joined(op: Op) -> Iterator[Problem]:
+    """Inputs that are joined from a list of arrays: along an axis of a size, which is neither stretched nor lacking."""
+    plain = {dim.symbol for dim in op.dims.values() if not dim.per_axis and not dim.run}
+    for tensor in op.inputs:
+        if tensor.joined is None:
+            continue
+        at = place(tensor.joined, tensor.at)
+        yield from unknown(tensor.joined, tensor.dims, at, "joined", f"axis of '{tensor.name}'")
+        tree = tensor.dims[tensor.joined].tree if tensor.joined in tensor.dims else None
+        if tree is not None and not (isinstance(tree, Name) and tree.id in plain):
+            message = f"arrays are joined along an axis whose extent is a size of dims; {tensor.joined} has another one"
+            yield Problem(at, "joined", message)
+        if tensor.optional or tensor.when or tensor.joined in (*tensor.broadcast, *tensor.may_lack):
+            message = f"'{tensor.name}' is joined from at least one array, so that it is required and has the axis"
+            yield Problem(at, "joined", f"{message} {tensor.joined}, neither stretched nor lacking")
 
 
 def _lacking(op: Op) -> Iterator[Problem]:

@@ -121,6 +121,7 @@ def docstring(op: Op) -> str:
     lines = [*prose.paragraphs(op.summary, prose.deprecation(op), op.description), "Inputs:"]
     for tensor in op.inputs:
         only = f" (only where {tensor.when.text})" if tensor.when else " (optional)" if tensor.optional else ""
+        only += f" (a list of arrays, joined along {tensor.joined})" if tensor.joined else ""
         lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
     if op.attributes:
         lines += ["", "Attributes:"]
@@ -208,6 +209,8 @@ def _needed(tensor: Tensor) -> str:
         return f"only where {tensor.when.text}"
     if tensor.optional:
         return f"optional, else {tensor.absent or 0}"
+    if tensor.joined:
+        return f"a list of arrays, joined along {tensor.joined}"
     return f"may be stretched along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
 
 

@@ -39,6 +39,9 @@ class StepWriter(Writer):
                 self.add("dtype_word", name=name)
             elif attribute.type == "string":
                 self.parse(attribute)
+        for tensor in op.inputs:
+            if tensor.joined:
+                self.add("several", name=tensor.name)
         stated = {str(a.dtype_of): a.name for a in op.attributes if a.dtype_of}
         self.add("step_dtypes", stated=stated)
         for attribute in op.attributes:
@@ -217,6 +220,8 @@ class StepWriter(Writer):
 
     def places(self, tensor: Tensor, counts: dict[str, str]) -> None:
         self.stand(tensor, counts)
+        if tensor.joined:
+            self.add("together", name=tensor.name, axis=tensor.joined)
         vectors = [axis for axis, kind in self.kinds(tensor).items() if kind != "one"]
         self.add("split", name=tensor.name, vectors=_tuple(f'"{axis}"' for axis in vectors))
 

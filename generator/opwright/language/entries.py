@@ -133,6 +133,9 @@ class Tensor(Node):
         default=(),
         silent=True,
     )
+    joined: str | None = key(
+        AXIS, "the axis along which it is joined from any number of arrays, given as a list", silent=True
+    )
     layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
     view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters by which semantics read it", default=())

@@ -42,11 +42,11 @@ def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object
     if not call.accepted:
         raise ValueError(f"{op.op}: {', '.join(call.violations)}")
     with np.errstate(all="ignore"):
-        return _Run(op, inputs, call).results()
+        return _Run(op, call).results()
 
 
 class _Run:
-    def __init__(self, op: Op, inputs: Sequence[Any], call: StepValidation) -> None:
+    def __init__(self, op: Op, call: StepValidation) -> None:
         assert call.row is not None
         self.op, self.call, self.row = op, call, call.row
         self.program = program(op)
@@ -55,13 +55,12 @@ class _Run:
         self.symbols: dict[str, Any] = dict(call.values)
         self.shapes = {name: self.shape(array) for name, array in self.program.arrays.items()}
         self.data: dict[str, Any] = {}
-        given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
         for tensor in op.data_inputs:
             shape = self.shapes[tensor.name]
-            if given.get(tensor.name) is None:
+            if tensor.name not in call.arrays:
                 self.data[tensor.name] = np.full(math.prod(shape), float(tensor.absent or 0), self.dtype)
             else:
-                self.data[tensor.name] = self.canonical(tensor.name, given[tensor.name]).ravel()
+                self.data[tensor.name] = self.canonical(tensor.name, call.arrays[tensor.name]).ravel()
         for name, entries in call.lists.items():
             self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
 

@@ -28,12 +28,16 @@ Places = dict[str, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class StepValidation(Validation):
-    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read."""
+    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read.
+
+    `arrays` are the inputs, a list of them joined to one.
+    """
 
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     places: Mapping[str, Places] = dataclasses.field(default_factory=dict)
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+    arrays: Mapping[str, Array] = dataclasses.field(default_factory=dict)
 
 
 def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
@@ -41,14 +45,23 @@ def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[s
     return StepValidator(op, inputs, attributes).steps_validation()
 
 
+def _first(entry: Array | Sequence[Array] | None) -> Array | None:
+    """An array, or the first of those that an input is joined from."""
+    return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
+
+
 class StepValidator(Validator):
     """Validates calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
-        super().__init__(op, inputs, attributes)
+        super().__init__(op, list(map(_first, inputs)), attributes)
         self.places: dict[str, Places] = {}
         self.numbers: dict[str, tuple[float, ...]] = {}
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
+        self.lists_of: dict[str, list[Array]] = {}  # by name, the arrays that an input is joined from
+        for tensor, entry in zip(op.inputs, inputs, strict=False):
+            if isinstance(entry, (list, tuple)):
+                self.lists_of[tensor.name] = list(entry)
         self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, what the attribute that orders it says
 
     def steps_validation(self) -> StepValidation:
@@ -68,15 +81,41 @@ class StepValidator(Validator):
         if lengths is None and not self.broken:
             for name in self.arrays:
                 self.note(f"{name}-rank")
-        elif lengths is not None:
+        elif lengths is not None and self.join_lists():
             self.rank = lengths.get("", 0)
             facts = self.understood(lengths)
             shapes = {} if self.broken else self.output_shapes(lengths, facts)
         shape = shapes.get(op.output.name)
         accepted = not self.broken
         return StepValidation(
-            accepted, tuple(self.broken), facts, shape, {}, {}, row, None, shapes, self.places, self.words, self.numbers
+            accepted,
+            tuple(self.broken),
+            facts,
+            shape,
+            {},
+            {},
+            row,
+            None,
+            shapes,
+            self.places,
+            self.words,
+            self.numbers,
+            self.arrays,
         )
+
+    def join_lists(self) -> bool:
+        """Make one array of each list; False, and that is noted, where the arrays do not fit together."""
+        for name, arrays in self.lists_of.items():
+            axis = self.op.tensor(name).joined
+            if axis is None or len({(array.dtype, array.ndim) for array in arrays}) != 1:
+                self.note(f"{name}-kind")
+                return False
+            try:
+                self.arrays[name] = np.concatenate(arrays, self.places[name][axis][0])
+            except ValueError:
+                self.note(f"{name}-shape")
+                return False
+        return True
 
     # What the caller wrote.
 
