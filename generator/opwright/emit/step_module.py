@@ -70,6 +70,11 @@ class StepWrapper:
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
 
+    @property
+    def out_annotation(self) -> str:
+        """The type of `out`: an array, or one for each of several outputs."""
+        return "ArrayLike | None" if len(self.outputs) == 1 else "tuple[ArrayLike | None, ...] | None"
+
 
 def attribute_parameter(attribute: Attribute) -> Parameter:
     """The keyword of an attribute."""

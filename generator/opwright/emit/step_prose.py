@@ -137,8 +137,9 @@ def docstring(op: Op) -> str:
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
         f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
-        "call; the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, "
-        f"before anything is written. docs/{op.function}.md has every rule and formula.",
+        "call; the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one "
+        "kernel for all sizes. Raises SpecError where the call breaks a rule, before anything is written. "
+        f"docs/{op.function}.md has every rule and formula.",
         width=prose.DOCSTRING_WIDTH,
     )
     return "\n".join(lines)

@@ -66,6 +66,9 @@ class Attribute(Node):
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
     name: str | None = key(IDENTIFIER, "its name in calls")
+    page_name: str | None = key(
+        VALUE, "its name on pages and in graph dumps, where calls cannot bear that", silent=True
+    )
     symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
     type: str | None = key(OneOf(("s64", "s64[]", "string", "f32", "bool", "f32[]")), "its type")
     required: bool | None = key(Flag(), "whether every call must give it")

@@ -74,7 +74,8 @@ def semantic_hash(op: Op) -> str:
     ranks = [op.spatial_rank.min, op.spatial_rank.max]
     init = repr(float(op.semantics.init)).removesuffix(".0")  # however it is written
     semantics, form = dataclasses.replace(op.semantics, init=init), op.normal_form
-    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
+    name = [op.op, op.function_] if op.function_ else op.op
+    return digest(name, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
 
 
 def text_hash(text: str) -> str:
