@@ -90,7 +90,12 @@ class StepCaller:
             self.place_outputs(facts, values)
         except (Inexact, KeyError):
             return None
-        sizes = [part.size for array in inputs for part in (array if isinstance(array, list) else [array]) if part is not None]
+        sizes = [
+            part.size
+            for array in inputs
+            for part in (array if isinstance(array, list) else [array])
+            if part is not None
+        ]
         if max(sizes, default=0) > MAX_CELLS:
             return None
         given = {name: value for name, value in values.items() if name not in self.omitted}

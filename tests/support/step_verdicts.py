@@ -72,7 +72,7 @@ def difference(found: Any, wanted: Any, precision: float) -> str | None:
     """The first cell that is too far from the wanted one."""
     ours, theirs = np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64)
     finite = np.abs(theirs[np.isfinite(theirs)])
-    near = {"rtol": precision, "atol": precision * float(min(finite.max(initial=0.0), 100.0))}
+    near = {"rtol": precision, "atol": precision * float(min(finite.max(initial=1.0), 100.0))}
     if np.asarray(found).dtype.kind in "iu" and precision:
         near["atol"] = 1.0
     wrong = np.argwhere(~np.isclose(ours, theirs, **near, equal_nan=True))
@@ -84,7 +84,7 @@ def difference(found: Any, wanted: Any, precision: float) -> str | None:
 
 def _tells(rule: str, violations: tuple[str, ...]) -> bool:
     """Whether a refusal names what is wrong; of what contradicts another thing any may be believed."""
-    loose = ("-shape", "-rank", "-kind", "inexact-division")
+    loose = ("-shape", "-rank", "-kind", "inexact-division", "dtypes")
     return rule in violations or any(violation.endswith(loose) for violation in violations)
 
 

@@ -21,7 +21,8 @@ from .rules import incomplete, kind_of_relation, repeated, unknown
 MAX_VARIANTS = 512
 # The rules that the generated package brings itself; a constraint may not bear their names.
 PACKAGE_RULES = frozenset({
-    "dtypes", "overflow", "index-overflow", "memory", "spatial-rank", "inexact-division", "threads", "out",
+    "dtypes", "overflow", "index-overflow", "memory", "spatial-rank", "inexact-division", "negative-extent",
+    "threads", "out",
 })  # fmt: skip
 ARGUMENT_RULES = ("missing", "kind", "int64", "length", "range", "value", "rank", "shape", "shape-missing")
 # Which types of attribute each key belongs to.

@@ -160,6 +160,7 @@ def _bind(
             solved = _solve(extent.tree, here)
             if solved is None or solved[0] not in sizes:
                 message = f"the extent of axis {axis} of '{tensor.name}' cannot be solved for a single unknown size"
+                message += f"; give it a symbol of its own, and say in `let` or `constraints` how {extent.text} follows"
                 raise SpecInvalid([Problem(extent.at, "extent-unsolvable", message)])
             axes.append(AxisBinding(axis, extent, False, *solved))
             here.add(solved[0])

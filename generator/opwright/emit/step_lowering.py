@@ -317,7 +317,7 @@ class Lowering(_Elements):
             body = self.update(part, formula)
             target = expr.names(part.target)
             loops = [self.program.letters[n] for n in part.letters if n in target and n not in self.phase.own]
-            loops += [self.program.letters[n] for n in part.letters if n not in target]
+            loops += [self.program.letters[n] for n in part.letters_of(formula) if n not in target]
             found = self.looped(loops, body, part.source)
             if part.by is not None:
                 word = self.constant(f"{part.by}_word_", Member(_SIZES, f"word_{part.by}"))

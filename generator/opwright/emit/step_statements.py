@@ -6,11 +6,12 @@ a tensor may have a length that only its shape tells; a spec in which two have i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ..derive.call_plan import Bind, Check, Compute, Extent, Join, plan
 from ..derive.program import kind_of_extent, program
+from ..derive.whole import divisors, exact_quotients, whole_trees
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
@@ -67,6 +68,7 @@ class StepWriter(Writer):
             if tensor.when is not None:
                 condition = python(tensor.when.tree, self.vectors)
                 self.add("presence", name=tensor.name, when=condition, say=tensor.when.text, optional=tensor.optional)
+        self.formulas()
         self.reaches()
         for tensor in op.outputs:
             self.output(tensor)
@@ -279,24 +281,36 @@ class StepWriter(Writer):
 
     # Indices, outputs.
 
+    def formulas(self) -> None:
+        """Extents that formulas give, of outputs and of letters: none is negative, nor leaves a remainder."""
+        extents = [extent for tensor in self.op.outputs if tensor.when is None for extent in tensor.dims.values()]
+        trees = {extent.tree: extent.text for extent in (*extents, *self.op.semantics.ranges.values())}
+        sizes = {dim.symbol for dim in self.op.dims.values()}
+        for tree, text in trees.items():
+            plain = isinstance(tree, (Name, Number)) and not expr.names(tree) - sizes
+            if not plain and not expr.names(tree) & self.op.runs:
+                self.add("counted", value=self.print(tree, self.is_vector_axis(tree)), say=text)
+
     def reaches(self) -> None:
-        """How far indices reach that are more than a letter, and what they divide by."""
-        seen: set[str] = set()
-        for part in self.program.parts:
-            for read in (part.target, *part.reads):
-                for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
-                    if isinstance(index, (Name, Number)):
-                        continue
-                    tree = self.reach(index)
-                    text = python(tree, self.vectors, wrap="max")
-                    if text not in seen:
-                        self.add("bound", value=text, say=f"{read.tensor}.{axis.name}")
-                    seen.add(text)
-                    for node in _divisors(index):
-                        text = python(node, self.vectors)
-                        if not isinstance(node, Number) and text not in seen:
-                            self.add("divisor", value=text)
-                        seen.add(text)
+        """How far integers reach that are more than a letter, and what they divide by."""
+        bounded, divided = set[str](), set[str]()
+        for say, tree in whole_trees(self.op):
+            if isinstance(tree, (Name, Number)):
+                continue
+            for node in divisors(tree):
+                text = python(node, self.vectors)
+                if not isinstance(node, Number) and text not in divided:
+                    self.add("divisor", value=text)
+                divided.add(text)
+            for quotient in exact_quotients(tree):
+                text = python(quotient, self.vectors)
+                if text not in divided:
+                    self.add("exactly", value=text)
+                divided.add(text)
+            text = python(self.reach(tree), self.vectors, wrap="max")
+            if text not in bounded:
+                self.add("bound", value=text, say=say)
+            bounded.add(text)
 
     def reach(self, tree: Expr) -> Expr:
         """A bound of an index' magnitude: letters at their extents, every minus a plus."""
@@ -321,12 +335,6 @@ class StepWriter(Writer):
         self.stand(tensor, self.counts(tensor))
         extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
         self.add("shaped", name=tensor.name, extents=extents)
-
-
-def _divisors(tree: Expr) -> Iterator[Expr]:
-    for node in expr.walk(tree):
-        if isinstance(node, Binary) and node.op in "/%":
-            yield node.right
 
 
 def _tuple(parts: Iterable[str]) -> str:

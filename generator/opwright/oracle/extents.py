@@ -22,15 +22,20 @@ def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
     """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
     if not expr.names(tree) - facts.keys():
         return "", tree
-    extent: Expr = Name("")
-    while isinstance(tree, Binary) and tree.op in _UNDONE:  # take off what is known, from the outside
-        if not expr.names(tree.right) - facts.keys():
-            tree, extent = tree.left, Binary(_UNDONE[tree.op], extent, tree.right)
-        elif tree.op in "*+" and not expr.names(tree.left) - facts.keys():
-            tree, extent = tree.right, Binary(_UNDONE[tree.op], extent, tree.left)
-        else:
-            return None
-    return (tree.id, extent) if isinstance(tree, Name) else None
+    return _taken_off(tree, Name(""), facts)
+
+
+def _taken_off(tree: Expr, extent: Expr, facts: Facts) -> tuple[str, Expr] | None:
+    """The symbol inside, once what is known is taken off from the outside."""
+    if isinstance(tree, Name):
+        return tree.id, extent
+    if not isinstance(tree, Binary) or tree.op not in _UNDONE:
+        return None
+    if not expr.names(tree.right) - facts.keys():
+        return _taken_off(tree.left, Binary(_UNDONE[tree.op], extent, tree.right), facts)
+    if tree.op in "*+" and not expr.names(tree.left) - facts.keys():
+        return _taken_off(tree.right, Binary(_UNDONE[tree.op], extent, tree.left), facts)
+    return None
 
 
 def each(value: expr.Value | None) -> tuple[int, ...]:
