@@ -77,7 +77,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -128,6 +130,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("diff_src[x] = select(src[x] == 0, 0, diff_dst[x] * sign(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

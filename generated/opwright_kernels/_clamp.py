@@ -72,7 +72,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -124,6 +126,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = min(max(src[x], least), greatest)", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

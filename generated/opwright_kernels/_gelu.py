@@ -72,7 +72,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -121,6 +123,13 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("gelu_erf", "gelu_tanh")},
+    roles=(
+        ("dst[x] = 0.5 * src[x] * (1 + erf(src[x] * 0.7071067811865476))", {"x": "batch"}),
+        (
+            "dst[x] = 0.5 * src[x] * (1 + tanh(0.7978845608028654 * (src[x] + 0.044715 * src[x] * src[x] * src[x])))",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -90,7 +90,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -143,6 +145,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32", "int64"),
     words={},
+    roles=(
+        ("dst[x] = src_0[x] >= src_1[x]", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

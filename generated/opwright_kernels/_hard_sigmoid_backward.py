@@ -83,7 +83,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -138,6 +140,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "diff_src[x] = select(alpha * src[x] + beta > 0 and alpha * src[x] + beta < 1, alpha * diff_dst[x], 0)",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

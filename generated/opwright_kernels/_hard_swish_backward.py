@@ -77,7 +77,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -128,6 +130,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "diff_src[x] = diff_dst[x] * select(src[x] <= -3, 0, select(src[x] >= 3, 1, (2 * src[x] + 3) / 6))",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -89,7 +89,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -140,6 +142,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = max(src_0[x], src_1[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

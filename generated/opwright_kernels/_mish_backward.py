@@ -77,7 +77,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -128,6 +130,16 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            (
+                "diff_src[x] = diff_dst[x] * (tanh(max(src[x], 0) + log1p(exp(-abs(src[x])))) + src[x] * select(src[x] "
+                ">= 0, 1 / (1 + exp(-src[x])), exp(src[x]) / (1 + exp(src[x]))) * (1 - pow(tanh(max(src[x], 0) + "
+                "log1p(exp(-abs(src[x])))), 2)))"
+            ),
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 

@@ -100,7 +100,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -154,6 +156,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = select(cond[x] != 0, src_0[x], src_1[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

@@ -69,7 +69,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -119,6 +121,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = (max(beta * src[x], 0) + log1p(exp(-abs(beta * src[x])))) / beta", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

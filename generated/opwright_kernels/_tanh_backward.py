@@ -80,7 +80,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -133,6 +135,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
+    roles=(
+        ("diff_src[x] = diff_dst[x] * (1 - src[x]) * (1 + src[x])", {"x": "batch"}),
+        ("diff_src[x] = diff_dst[x] * (1 - tanh(src[x])) * (1 + tanh(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 

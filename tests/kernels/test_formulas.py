@@ -46,6 +46,7 @@ def test_kernels_and_the_interpreter_agree_on_calls_right_and_wrong(
     assert seen[f"{op.op} legal"] >= CALLS
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_kernels_compute_what_a_formula_in_numpy_says(made: tuple[Library, ModuleType], name: str) -> None:
     library, module = made

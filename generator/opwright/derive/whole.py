@@ -28,7 +28,7 @@ def is_whole(tree: Expr, kinds: Mapping[str, Kind]) -> bool:
         quotient = tree.arguments[0]
         sides = (quotient.left, quotient.right) if isinstance(quotient, Binary) and quotient.op == "/" else ()
         return bool(sides) and all(is_whole(side, kinds) for side in sides)
-    if isinstance(tree, Call) and tree.function not in ("min", "max", "prod"):
+    if isinstance(tree, Call) and tree.function not in ("min", "max", "prod", "number"):
         return False
     return all(is_whole(child, kinds) for child in expr.children(tree))
 

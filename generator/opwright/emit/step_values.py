@@ -75,7 +75,7 @@ class Values:
             )
         if isinstance(tree, expr.Binary) and tree.op != "%":
             return self.arithmetic(tree.op, self.value(tree.left), self.value(tree.right))
-        if not isinstance(tree, expr.Call) or tree.function == "prod" or self._floors(tree):
+        if not isinstance(tree, expr.Call) or tree.function in ("prod", "number") or self._floors(tree):
             return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
         return self.function(tree)
 
