@@ -7,6 +7,7 @@ an axis, and extents; or a `Refusal`. A run is a tuple of axes, which may be non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -237,6 +238,36 @@ def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool
         raise Refusal(f"{name}-unwanted", name, "given", f"left out, unless {say}")
     if value is None and wanted and not optional:
         raise Refusal(f"{name}-missing", name, "not given", f"an array, since {say}", wrong_kind=True)
+
+
+def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps: bool = False) -> tuple[int, ...]:
+    """The extents that a list says. Where they must have as many cells as `whole`, one of -1 is what is left of them.
+
+    With `keeps` an entry of 0 is the extent of `whole` at its place.
+    """
+    entries = int_list(name, value)
+    if any(entry < (0 if whole is None else -1) for entry in entries):
+        raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of at least {0 if whole is None else -1}")
+    if whole is None:
+        return entries
+    if keeps and any(entry == 0 for entry in entries[len(whole) :]):
+        got = f"{list(entries)}, with a 0 behind the last axis of {_say(whole)}"
+        raise Refusal(f"{name}-range", name, got, "0 where there is an extent to keep")
+    found = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
+    cells = math.prod(whole)
+    others = math.prod(entry for entry in found if entry != -1)
+    if found.count(-1) == 1 and others and cells % others == 0:
+        found[found.index(-1)] = cells // others
+    if -1 in found or math.prod(found) != cells:
+        raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of {cells} cells, as {_say(whole)} has")
+    return tuple(found)
+
+
+def counted(value: int, dtype: str) -> None:
+    """Numbers below `value` must be exact in the type in which values are made."""
+    most = {"float32": 2**24, "float64": 2**53}.get(dtype, 2**62)
+    if value > most:
+        raise Refusal("index-overflow", "shape", f"{value} cells to number", f"at most {most}, exact in {dtype}")
 
 
 def divisor(value: Extent, say: str) -> None:

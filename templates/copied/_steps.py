@@ -7,7 +7,7 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as member
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _isa, _specialize, _threads
+from . import _contractions, _isa, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
 from ._description import InputInfo
@@ -55,6 +55,7 @@ class Steps:
     lists: Mapping[str, Sequence[float]]
     between: Mapping[str, tuple[bool, int]]
     terms: int
+    letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
     group_class: str | None = None
 
     @property
@@ -104,6 +105,8 @@ class StepOperation(Operation):
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    contractions: tuple[_contractions.Contraction, ...] = ()
+    roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
@@ -266,9 +269,6 @@ class StepOperation(Operation):
         self, resolution: Steps, label: str, row: Mapping[str, str], arrays: dict[str, Array], parts: int
     ) -> None:
         """Hand the arrays to the kernel, phase by phase."""
-        isa, _ = self.choice(label)
-        library = self.library(isa, label, "")
-        ffi = library.ffi
         accumulate = DTYPES[self.accumulate[resolution.row]]
         places = dict(resolution.places)
         for info in self.arrays_:
@@ -282,18 +282,44 @@ class StepOperation(Operation):
                 places[info.name] = resolution.outputs[info.name].places
             elif info.name not in arrays:  # one cell stands for an input that is left out
                 arrays[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        products, copied = self.products(resolution, arrays, places, accumulate)
+        kernel: Any = None
+        for phase in range(self.phases):
+            if phase in products:
+                products[phase].run(parts)
+            elif phase not in copied:
+                kernel = kernel or self.kernel(resolution, label, arrays, places)
+                if parts == 1:
+                    kernel(phase, 0, 1)
+                else:
+                    _threads.run(partial(kernel, phase), parts)
+
+    def products(
+        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
+    ) -> tuple[dict[int, _contractions.Product], set[int]]:
+        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
+        found: dict[int, _contractions.Product] = {}
+        copied = set()
+        for one in self.contractions:
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
+            if product is not None:
+                found[one.phase] = product
+                copied |= {one.copy} if product.direct else set()
+        return found, copied
+
+    def kernel(
+        self, resolution: Steps, label: str, arrays: Mapping[str, Array], places: Mapping[str, Places]
+    ) -> Callable[[int, int, int], object]:
+        """The loops of a call, for a phase, a part and the number of parts."""
+        isa, _ = self.choice(label)
+        library = self.library(isa, label, "")
+        ffi = library.ffi
         sizes = self.sizes_of(resolution, places, arrays, ffi)
         pointers = [
             pointer_of(ffi, ffi.typeof(f"{self.c_type(info, resolution.row)} *"), arrays[info.name], info.role)
             for info in self.arrays_
         ]
-        kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
-        for phase in range(self.phases):
-            run = partial(kernel, *pointers, sizes, phase)
-            if parts == 1:
-                run(0, 1)
-            else:
-                _threads.run(run, parts)
+        return partial(getattr(library.lib, f"{self.function}_{label}_{isa.name}"), *pointers, sizes)
 
     def sizes_of(self, resolution: Steps, places: Mapping[str, Places], arrays: Mapping[str, Array], ffi: Any) -> Any:
         """The struct of sizes of a call."""

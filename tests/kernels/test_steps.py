@@ -70,6 +70,28 @@ CALLS: tuple[Call, ...] = (
     ("concat", [[whole(4, 3, dtype=BF16)] * 3], {"axis": 0}),
     ("concat", [[whole(2, 3, 300), whole(2, 2, 300), whole(2, 1, 300)]], {"axis": 1}),
     ("concat", [[whole(3, dtype=np.int8)]], {"axis": 0}),
+    *(("arg_max", [whole(3, 4, 5)], {"axes": axes}) for axes in ((0,), [2, 0], (1, -1, 0), ())),
+    ("arg_max", [whole(2, 300, dtype=np.int8)], {"axes": [0]}),
+    ("flattened", [whole(3, 5, 2)], {}),
+    ("flattened", [whole(1)], {}),
+    ("flattened", [whole(0, 3)], {}),
+    *(
+        ("max_pool_backward", [whole(2, *extents, 3), whole(2, *pooled, 3)], {"kernel": kernel, "strides": strides, "pads": pads})
+        for extents, pooled, kernel, strides, pads in (
+            ((9,), (5,), [3], [2], [1]),
+            ((6, 5), (6, 2), [1, 2], [1, 2], [0, 0]),
+            ((4, 3, 5), (3, 3, 3), [2, 3, 3], [1, 1, 2], [0, 1, 1]),
+        )
+    ),
+    *(
+        ("static_reshape", [whole(2, 3, 4)], {"shape": shape, "special_zero": zero})
+        for shape, zero in (((4, 6), False), ([-1], False), ([0, -1], True), ((0, 0, 4, 1), True), ([24, -1], True), ([6, 2, 2], False))
+    ),
+    ("static_reshape", [whole(0, 3, dtype=np.int8)], {"shape": (5, 0), "special_zero": False}),
+    ("static_reshape", [whole(700, 2, dtype=np.int8)], {"shape": (20, 70), "special_zero": False}),
+    ("static_reshape", [whole()], {"shape": [], "special_zero": False}),
+    ("filled", [real(1)], {"extents": (3, 0, 2)}),
+    ("filled", [real(1)], {"extents": [3, 400]}),
     ("joined_rows", [[real(2, 3), real(4, 3)]], {}),
     ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
     *(
@@ -190,6 +212,21 @@ REFUSED: tuple[tuple[Call, str], ...] = (
     (("add", [whole(3), whole(1)], {"auto_broadcast": "none"}), "src_1-shape"),
     (("mat_mul", [whole(), whole(3, 4)], {}), "src-rank"),
     (("mat_mul", [whole(3), whole(4)], {}), "weights-shape"),
+    (("arg_max", [np.broadcast_to(np.float32(0), (2**25,))], {"axes": [0]}), "index-overflow"),
+    *(
+        (("static_reshape", [whole(2, 3)], {"shape": shape, "special_zero": zero}), "shape-range")
+        for shape, zero in (
+            ((5,), False),
+            ([-1, -1], False),
+            ([4, -1], False),
+            ([-2, -3], False),
+            ([0, -1], False),
+            ((2, 3, 0), True),
+        )
+    ),
+    (("static_reshape", [whole(0, 3)], {"shape": [0, -1], "special_zero": True}), "shape-range"),
+    (("static_reshape", [whole(2, 3)], {"shape": 6, "special_zero": True}), "shape-kind"),
+    (("filled", [whole(1)], {"extents": [-1]}), "extents-range"),
     (("concat", [[whole(2, 3), whole(3, 3)]], {"axis": 1}), "src-shape"),
     (("concat", [[whole(2, 3), whole(3)]], {"axis": 1}), "src-rank"),
     (("concat", [[whole(2, 3), whole(2, 3, dtype=BF16)]], {"axis": 1}), "dtypes"),

@@ -39,11 +39,14 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "dtype_of": ("string",),
     "per": ("s64[]", "f32[]"),
     "order_of": ("s64[]",),
+    "extents_of": ("s64[]",),
+    "fills": ("s64[]",),
+    "keeps": ("s64[]",),
 }
 # What only operations of steps can say, by where it stands.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
-    "attributes": ("locates", "dtype_of", "per", "order_of"),
+    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps"),
     "inputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
     "outputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
 }
@@ -147,7 +150,8 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    if attribute.type != "s64[]" or attribute.locates or attribute.per or attribute.order_of:
+    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
+    if attribute.type != "s64[]" or any(said):
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):

@@ -36,7 +36,7 @@ def contract_hash(op: Op) -> str:
     return digest(_steps(op) if op.stepped else _Contract(op).whole())
 
 
-PROSE = {"summary", "description", "source", "reason", "typical", "use", "say", "nearest", "argument", "deprecated"}
+PROSE = frozenset("summary description source reason typical use page_name say nearest argument deprecated".split())
 
 
 def _steps(op: Op) -> list[Any]:
@@ -74,7 +74,7 @@ class _Contract:
         tensors = [[t.parameter or t.name, t.optional, *self.tensor(t)] for t in op.inputs]
         rows = [[row.get(name, "") for name in (*self.tensors, "accumulate")] for row in op.dtypes]
         parts = [
-            op.op,
+            op.function_ or op.op,
             [op.spatial_rank.min, op.spatial_rank.max],
             [*tensors, self.tensor(op.output)],
             sorted(self.attribute(attribute) for attribute in op.attributes),

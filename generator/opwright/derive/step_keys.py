@@ -6,6 +6,7 @@ In: an operation whose entries are complete. Out: problems. What steps cannot sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import isinf
 
 from ..language import expr
 from ..language.dtypes import OF_STEPS
@@ -82,6 +83,7 @@ def tensors(op: Op) -> Iterator[Problem]:
     yield from _lacking(op)
     yield from _attributes(op)
     yield from _orders(op)
+    yield from _extents(op)
 
 
 def _is_number(text: str) -> bool:
@@ -198,6 +200,35 @@ def _orders(op: Op) -> Iterator[Problem]:
         seen.add(tensor.name)
 
 
+def _extents(op: Op) -> Iterator[Problem]:
+    """Lists that say the extents of a run of outputs."""
+    roles = {role for role, dim in op.dims.items() if dim.run}
+    inputs = frozenset[str]().union(*(expr.names(e.tree) for t in op.data_inputs for e in t.dims.values()))
+    truths = [attribute.name or "" for attribute in op.attributes if attribute.type == "bool"]
+    seen: set[str] = set()
+    for attribute in op.attributes:
+        name, at = attribute.name, attribute.at
+        if attribute.extents_of is None:
+            if attribute.fills or attribute.keeps:
+                yield Problem(
+                    at, "extents-of", "`fills` and `keeps` go with `extents_of`, the run whose extents a list says"
+                )
+            continue
+        yield from unknown(attribute.extents_of, roles, place(attribute.extents_of, at), "extents-of", "run of axes")
+        if attribute.fills:
+            yield from unknown(attribute.fills, roles, place(attribute.fills, at), "extents-of", "run of axes")
+        if attribute.keeps:
+            yield from unknown(attribute.keeps, truths, place(attribute.keeps, at), "extents-of", "truth attribute")
+        if attribute.keeps and not attribute.fills:
+            yield Problem(at, "extents-of", "`keeps` takes extents of the run that `fills` names; say it too")
+        dim = op.dims.get(attribute.extents_of)
+        if dim and (dim.symbol in inputs or dim.symbol in seen):
+            yield Problem(at, "extents-of", f"'{dim.symbol}' is told already, by an input or by another list")
+        if not attribute.required or attribute.min is not None or attribute.max is not None:
+            yield Problem(at, "extents-of", f"'{name}' is required, and has no min and max: it says extents")
+        seen.add(dim.symbol if dim else "")
+
+
 def _attributes(op: Op) -> Iterator[Problem]:
     dims = op.dims
     scalars = {dim.symbol for dim in dims.values() if not dim.per_axis and not dim.run}
@@ -267,7 +298,7 @@ def _whole(op: Op, row: Mark) -> Iterator[Problem]:
             for node in _outside_indices(assignment.value):
                 wrong = isinstance(node, Call) and node.function in INEXACT
                 wrong = wrong or (isinstance(node, Binary) and node.op == "/")
-                wrong = wrong or (isinstance(node, Number) and isinstance(node.value, float))
+                wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
                 wrong = wrong or (isinstance(node, Name) and node.id in real)
                 if wrong or (isinstance(node, Read) and node.tensor in real_lists):
                     at = assignment.value_at.moved(node.column)

@@ -6,11 +6,13 @@ far as the spec tells it: at most one run of a tensor has a length that its shap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..derive.phases import apart, staged
 from ..derive.program import Array, Axis, program
+from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name, Read
 from ..language.model import Attribute, Op, Tensor
@@ -18,6 +20,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
+from .step_contraction import ContractionView, contracted_extents, contractions
 from .step_kernels import Member_, members, parameters
 from .step_lowering import LANES, words_of
 from .step_statements import StepWriter
@@ -63,12 +66,20 @@ class StepWrapper:
     dtype_attributes: dict[str, str]
     joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
     terms: str
+    contractions: tuple[ContractionView, ...]
+    extents: dict[str, str]  # of the letters of contractions
+    roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+    @property
+    def out_annotation(self) -> str:
+        """The type of `out`: an array, or one for each of several outputs."""
+        return "ArrayLike | None" if len(self.outputs) == 1 else "tuple[ArrayLike | None, ...] | None"
 
 
 def attribute_parameter(attribute: Attribute) -> Parameter:
@@ -126,6 +137,9 @@ def step_wrapper(op: Op) -> StepWrapper:
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
         joined={t.name: (t.joined, _size(t) if apart(op, t) else "") for t in op.inputs if t.joined},
         terms=_terms(op, writer),
+        contractions=contractions(op),
+        extents=contracted_extents(op, writer),
+        roles=role_table(op),
     )
 
 

@@ -137,8 +137,9 @@ def docstring(op: Op) -> str:
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
         f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
-        "call; the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, "
-        f"before anything is written. docs/{op.function}.md has every rule and formula.",
+        "call; the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one "
+        "kernel for all sizes. Raises SpecError where the call breaks a rule, before anything is written. "
+        f"docs/{op.function}.md has every rule and formula.",
         width=prose.DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
@@ -149,6 +150,10 @@ def _kind(attribute: Attribute) -> str:
     said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         said += f", one for each of {attribute.per}, or one for all"
+    if attribute.extents_of:
+        left = f"; -1 for what is left of {attribute.fills}" if attribute.fills else ""
+        kept = f", 0 for its extent at that place where {attribute.keeps}" if attribute.keeps else ""
+        said += f", the extents of {attribute.extents_of}{left}{kept}"
     if attribute.order_of:
         said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
     bounds = prose.limits(attribute)

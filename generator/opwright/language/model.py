@@ -199,6 +199,9 @@ class Op(Node):
     """One operation."""
 
     op: str = key(OP_NAME, "the operation's name", required=True, default="")
+    function_: str | None = key(
+        IDENTIFIER, "the name of its function, where the operation's own in lower case will not do", silent=True
+    )
     revision: int = key(Integer(1, 10**6), "counts the changes of its meaning", required=True, default=1)
     summary: str = key(Text(), "one sentence", required=True, default="")
     description: str | None = key(Text(), "more, where it helps")
@@ -234,8 +237,8 @@ class Op(Node):
 
     @property
     def function(self) -> str:
-        """The snake_case name of its Python function and the stem of its C names."""
-        return snake_case(self.op)
+        """The name of its Python function and the stem of its C names: the spec's word, else snake_case of its own."""
+        return self.function_ or snake_case(self.op)
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
