@@ -100,12 +100,8 @@ def guarded(found: Program, read: Read) -> bool:
 
 def loose_axes(found: Program, read: Read) -> list[int]:
     """The axes whose index may lie outside."""
-    axes = found.arrays[read.tensor].axes
-    return [
-        number
-        for number, (axis, index) in enumerate(zip(axes, read.indices, strict=True))
-        if axis.kind != "ones" and found.walks(read.tensor, number, index) is None
-    ]
+    indices = enumerate(read.indices)
+    return [number for number, index in indices if not found.covers(read.tensor, number, index)]
 
 
 @memoised
@@ -143,7 +139,7 @@ def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
         arrays[name] = Array(name, "between", tuple(axes))
         parts = [_renamed(part, output, name) for part in parts]
         parts.append(_copy(len(parts), Read(output, tuple(indices)), Read(name, tuple(indices)), letters, writers[-1]))
-    return Program(letters, arrays, tuple(parts))
+    return dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
 
 
 def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], last: Part) -> Part:
