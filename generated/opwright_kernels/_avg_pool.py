@@ -296,6 +296,10 @@ def avg_pool(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/avg_pool.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (strides, pads_begin, pads_end, kernel, exclude_pad, rounding_type, auto_pad, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (strides, pads_begin, pads_end, kernel, exclude_pad, rounding_type, auto_pad, data_format),
+        out,
+        threads,
+        specialize,
+    )

@@ -334,6 +334,10 @@ def group_norm(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/group_norm.md has every rule and formula.
     """
-    _inputs = (src, gamma, beta)
-    _attributes: Any = (groups, keep_stats, use_affine, epsilon, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, gamma, beta),
+        (groups, keep_stats, use_affine, epsilon, data_format),
+        out,
+        threads,
+        specialize,
+    )

@@ -282,6 +282,10 @@ def max_pool(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/max_pool.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (strides, pads_begin, pads_end, kernel, rounding_type, auto_pad, dilations, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (strides, pads_begin, pads_end, kernel, rounding_type, auto_pad, dilations, data_format),
+        out,
+        threads,
+        specialize,
+    )
