@@ -321,6 +321,9 @@ class Op(Node):
     description: str | None = key(Text(), "more, where it helps")
     deprecated: str | None = key(Text(), "that it will go, and what to use instead; its calls warn")
     source: tuple[str, ...] = key(ListOf(SLUG), "the pages it was transcribed from", default=())
+    gradient_of: str | None = key(
+        OP_NAME, "the operation whose gradient it is, derived from that one's semantics", silent=True
+    )
     spatial_rank: RankRange = key(Struct(RankRange), "how many spatial axes", default=RankRange())
     dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "role to symbol", required=True, default={})
     attributes: tuple[Attribute, ...] = key(
