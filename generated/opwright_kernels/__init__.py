@@ -2,8 +2,12 @@
 # Regenerate with: opwright generate
 """Kernels, and the functions that call them.
 
-ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
-ConvolutionBackwardWeights.
+Abs, AbsBackward, Add, Clamp, ClampBackward, ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights,
+Convolution, ConvolutionBackwardData, ConvolutionBackwardWeights, Divide, Elu, EluBackward, Exp, GELU, GELUBackward,
+GreaterEqual, HardSigmoid, HardSigmoidBackward, HardSwish, HardSwishBackward, LeakyReLU, Log, MatMul, Maximum,
+Minimum, Mish, MishBackward, Multiply, Pow, ReLU, ReLUBackward, Reciprocal, Reorder, Round, Select, Sigmoid,
+SigmoidBackward, SoftMax, SoftPlus, SoftPlusBackward, Sqrt, SqrtBackward, Square, SquaredDifference, Subtract, Tanh,
+TanhBackward, TypeCast.
 
 One function per operation: inputs by position, attributes by keyword. Arrays of NumPy, and anything with
 `__array_interface__` or DLPack. A call that the specification refuses raises SpecError and writes nothing.
@@ -14,34 +18,66 @@ from __future__ import annotations
 from typing import Any
 
 from . import _explain, _interface, _operation
-from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
-from ._conv_transpose import conv_transpose
-from ._conv_transpose_backward_data import OPERATION as _CONV_TRANSPOSE_BACKWARD_DATA
-from ._conv_transpose_backward_data import conv_transpose_backward_data
-from ._conv_transpose_backward_weights import OPERATION as _CONV_TRANSPOSE_BACKWARD_WEIGHTS
-from ._conv_transpose_backward_weights import conv_transpose_backward_weights
-from ._convolution import OPERATION as _CONVOLUTION
-from ._convolution import convolution
-from ._convolution_backward_data import OPERATION as _CONVOLUTION_BACKWARD_DATA
-from ._convolution_backward_data import convolution_backward_data
-from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
-from ._convolution_backward_weights import convolution_backward_weights
 from ._description import TensorSpec, VariantInfo
 from ._errors import BuildError, SpecError, SpecTypeError
 from ._explain import Explanation
 from ._interface import build, get_num_threads, get_specialize, set_num_threads, set_specialize
 
-_OPERATIONS = {
-    operation.function: operation
-    for operation in (
-        _CONV_TRANSPOSE,
-        _CONV_TRANSPOSE_BACKWARD_DATA,
-        _CONV_TRANSPOSE_BACKWARD_WEIGHTS,
-        _CONVOLUTION,
-        _CONVOLUTION_BACKWARD_DATA,
-        _CONVOLUTION_BACKWARD_WEIGHTS,
-    )
-}
+_OPERATIONS = _interface.Operations(
+    __name__,
+    {
+        "absolute": "Abs",
+        "abs_backward": "AbsBackward",
+        "add": "Add",
+        "clamp": "Clamp",
+        "clamp_backward": "ClampBackward",
+        "conv_transpose": "ConvTranspose",
+        "conv_transpose_backward_data": "ConvTransposeBackwardData",
+        "conv_transpose_backward_weights": "ConvTransposeBackwardWeights",
+        "convolution": "Convolution",
+        "convolution_backward_data": "ConvolutionBackwardData",
+        "convolution_backward_weights": "ConvolutionBackwardWeights",
+        "divide": "Divide",
+        "elu": "Elu",
+        "elu_backward": "EluBackward",
+        "exp": "Exp",
+        "gelu": "GELU",
+        "gelu_backward": "GELUBackward",
+        "greater_equal": "GreaterEqual",
+        "hard_sigmoid": "HardSigmoid",
+        "hard_sigmoid_backward": "HardSigmoidBackward",
+        "hard_swish": "HardSwish",
+        "hard_swish_backward": "HardSwishBackward",
+        "leaky_relu": "LeakyReLU",
+        "log": "Log",
+        "mat_mul": "MatMul",
+        "maximum": "Maximum",
+        "minimum": "Minimum",
+        "mish": "Mish",
+        "mish_backward": "MishBackward",
+        "multiply": "Multiply",
+        "power": "Pow",
+        "relu": "ReLU",
+        "relu_backward": "ReLUBackward",
+        "reciprocal": "Reciprocal",
+        "reorder": "Reorder",
+        "round_to_even": "Round",
+        "select": "Select",
+        "sigmoid": "Sigmoid",
+        "sigmoid_backward": "SigmoidBackward",
+        "soft_max": "SoftMax",
+        "soft_plus": "SoftPlus",
+        "soft_plus_backward": "SoftPlusBackward",
+        "sqrt": "Sqrt",
+        "sqrt_backward": "SqrtBackward",
+        "square": "Square",
+        "squared_difference": "SquaredDifference",
+        "subtract": "Subtract",
+        "tanh": "Tanh",
+        "tanh_backward": "TanhBackward",
+        "type_cast": "TypeCast",
+    },
+)
 
 __all__ = [
     "BuildError",
@@ -50,26 +86,81 @@ __all__ = [
     "SpecTypeError",
     "TensorSpec",
     "VariantInfo",
+    "abs_backward",
+    "absolute",
+    "add",
     "build_kernels",
+    "clamp",
+    "clamp_backward",
     "conv_transpose",
     "conv_transpose_backward_data",
     "conv_transpose_backward_weights",
     "convolution",
     "convolution_backward_data",
     "convolution_backward_weights",
+    "divide",
+    "elu",
+    "elu_backward",
+    "exp",
     "explain",
+    "gelu",
+    "gelu_backward",
     "get_num_threads",
     "get_specialize",
+    "greater_equal",
+    "hard_sigmoid",
+    "hard_sigmoid_backward",
+    "hard_swish",
+    "hard_swish_backward",
     "infer_shape",
+    "leaky_relu",
+    "log",
+    "mat_mul",
+    "maximum",
+    "minimum",
+    "mish",
+    "mish_backward",
+    "multiply",
     "operations",
+    "power",
+    "reciprocal",
+    "relu",
+    "relu_backward",
+    "reorder",
+    "round_to_even",
+    "select",
     "set_num_threads",
     "set_specialize",
+    "sigmoid",
+    "sigmoid_backward",
+    "soft_max",
+    "soft_plus",
+    "soft_plus_backward",
+    "sqrt",
+    "sqrt_backward",
+    "square",
+    "squared_difference",
+    "subtract",
+    "tanh",
+    "tanh_backward",
+    "type_cast",
     "variants",
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _OPERATIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = _OPERATIONS.function(name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPERATIONS})
+
+
 def _operation_of(op: str) -> _operation.Operation:
-    return _interface.named(_OPERATIONS, op)
+    return _OPERATIONS.named(op)
 
 
 def operations() -> tuple[str, ...]:

@@ -14,6 +14,50 @@ from ._interface import get_specialize as get_specialize
 from ._interface import set_num_threads as set_num_threads
 from ._interface import set_specialize as set_specialize
 
+def absolute(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def abs_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def add(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def clamp(
+    src: ArrayLike,
+    *,
+    least: float,
+    greatest: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def clamp_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    least: float,
+    greatest: float,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def conv_transpose(
     src: ArrayLike,
     weights: ArrayLike,
@@ -118,6 +162,331 @@ def convolution_backward_weights(
     data_format: str = "NXC",
     weights_format: str = "XIO",
     weights_shape: Integers | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def divide(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def elu(
+    src: ArrayLike,
+    *,
+    alpha: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def elu_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    alpha: float,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def exp(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def gelu(
+    src: ArrayLike,
+    *,
+    mode: str = "gelu_erf",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def gelu_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    mode: str = "gelu_erf",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def greater_equal(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_sigmoid(
+    src: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_sigmoid_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_swish(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_swish_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def leaky_relu(
+    src: ArrayLike,
+    *,
+    alpha: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def log(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mat_mul(
+    src: ArrayLike,
+    weights: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    accumulation_mode: str = "strict",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def maximum(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def minimum(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mish(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mish_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def multiply(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def power(
+    src: ArrayLike,
+    *,
+    beta: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def relu(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def relu_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reciprocal(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reorder(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def round_to_even(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def select(
+    cond: ArrayLike,
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sigmoid(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sigmoid_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_max(
+    src: ArrayLike,
+    *,
+    axis: int = 1,
+    mode: str = "none",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_plus(
+    src: ArrayLike,
+    *,
+    beta: float = 1.0,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_plus_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    beta: float = 1.0,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sqrt(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sqrt_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def square(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def squared_difference(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def subtract(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def tanh(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def tanh_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def type_cast(
+    src: ArrayLike,
+    *,
+    dtype: str | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,

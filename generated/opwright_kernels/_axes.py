@@ -8,6 +8,7 @@ an axis, and extents; or a `Refusal`. A run is a tuple of axes, which may be non
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,41 @@ DTYPE_OF = {
     "u8": "uint8",
     "boolean": "bool_",
 }
+
+
+@dataclass(frozen=True)
+class Several:
+    """Arrays that are joined along an axis, as one; its shape is that of the first until the axis is known."""
+
+    parts: Sequence[Described]
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def several(name: str, parts: Sequence[Described]) -> Several:
+    """A list of arrays of one data type and one number of axes."""
+    first = parts[0]
+    for number, part in enumerate(parts):
+        if part.dtype != first.dtype:
+            got = f"array {number} of {dtype_name(part.dtype)}"
+            raise Refusal("dtypes", name, got, f"{dtype_name(first.dtype)}, as array 0")
+        if len(part.shape) != len(first.shape):
+            got = f"array {number} with {len(part.shape)} axes"
+            raise Refusal(f"{name}-rank", name, got, f"{len(first.shape)}, as array 0")
+    return Several(parts, tuple(first.shape), first.dtype)
+
+
+def together(name: str, arrays: Several, spot: int) -> Several:
+    """The arrays as one, joined along an axis: the others have the same extents in all of them."""
+    first = list(arrays.shape)
+    for number, part in enumerate(arrays.parts):
+        wanted = [*first[:spot], part.shape[spot], *first[spot + 1 :]]
+        if list(part.shape) != wanted:
+            got = f"array {number} of shape {tuple(part.shape)}"
+            expected = f"{tuple(first)}, as array 0, in all axes but {spot}"
+            raise Refusal(f"{name}-shape", name, got, expected, tuple(wanted))
+    whole = sum(part.shape[spot] for part in arrays.parts)
+    return Several(arrays.parts, (*first[:spot], whole, *first[spot + 1 :]), arrays.dtype)
 
 
 def truth(name: str, value: object) -> bool:
@@ -132,10 +168,27 @@ def placed(order: Sequence[str], counts: Mapping[str, int], spots: Mapping[str, 
     return {axis: spots[axis] if axis in spots else tuple([next(free) for _ in range(counts[axis])]) for axis in order}
 
 
+def present(tensor: Described, fixed: int) -> int:
+    """1 where a tensor has an axis that it may lack, 0 where not; `fixed` others it has at least."""
+    return 1 if len(tensor.shape) > fixed else 0
+
+
+def ordered(name: str, value: object, tensor: str, places: Places) -> Places:
+    """The places with the axes in the order that a list says: its first entry is the number of the first axis."""
+    axes = sum(map(len, places.values()))
+    entries = int_list(name, value)
+    if len(entries) != axes:
+        raise Refusal(f"{name}-length", name, f"{len(entries)} entries", f"{axes}, one for each axis of {tensor}")
+    order = [position(name, entry, tensor, axes) for entry in entries]
+    if len(set(order)) != axes:
+        raise Refusal(f"{name}-range", name, str(list(entries)), "each axis once")
+    return {axis: tuple([order.index(spot) for spot in spots]) for axis, spots in places.items()}
+
+
 def split(shape: Sequence[int], places: Places, vectors: Sequence[str]) -> dict[str, Extent]:
-    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple."""
+    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple. An axis that is lacking has 1."""
     return {
-        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]]
+        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]] if spots else 1
         for axis, spots in places.items()
     }
 

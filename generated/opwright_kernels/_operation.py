@@ -196,17 +196,15 @@ class Operation(Compiled):
 
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
         """Every input as an array, its protocol resolved; what is only described stays so."""
-        result: list[Any] = []
-        for info, value in zip(self.inputs, inputs):
-            if value is None:
-                if not info.optional:
-                    raise Refusal(f"{info.parameter}-missing", info.parameter, "None", "an array", wrong_kind=True)
-                result.append(None)
-            elif type(value) is TensorSpec:
-                result.append(value)
-            else:
-                result.append(to_array(info.parameter, value))
-        return result
+        return [self.array(info, value) for info, value in zip(self.inputs, inputs)]
+
+    def array(self, info: InputInfo, value: Any) -> Any:
+        """One input as an array."""
+        if value is None:
+            if not info.optional:
+                raise Refusal(f"{info.parameter}-missing", info.parameter, "None", "an array", wrong_kind=True)
+            return None
+        return value if type(value) is TensorSpec else to_array(info.parameter, value)
 
     def copied(self, value: Array) -> bool:
         """Whether a call copies an array before its kernel can read it."""

@@ -7,8 +7,9 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as member
 from functools import partial
 from marshal import dumps
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from . import _isa, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
+from ._description import InputInfo
 from ._dtypes import C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
@@ -88,6 +90,7 @@ class ArrayInfo:
     axes: Mapping[str, str]  # axis to the symbol of its run; '' where it is none
     absent: float = 0.0
     dtype: str = ""  # of a list
+    sizes: Mapping[str, str] = member(default_factory=dict)  # where inputs are joined: axis to the symbol of its extent
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,20 @@ class StepOperation(Operation):
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
+    # after the other, the size that is that axis' extent.
+    joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
+
+    def array(self, info: InputInfo, value: Any) -> Any:
+        """One input as an array, or as a tuple of those that are joined."""
+        if info.name not in self.joined or value is None:
+            return super().array(info, value)
+        if not isinstance(value, (list, tuple)) or not value:
+            got = "no arrays" if isinstance(value, (list, tuple)) else describe(value)
+            raise Refusal(
+                f"{info.parameter}-kind", info.parameter, got, "a list of at least one array", wrong_kind=True
+            )
+        return tuple([super(StepOperation, self).array(info, part) for part in snapshot(value)])
 
     def call_steps(
         self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any
@@ -135,9 +152,11 @@ class StepOperation(Operation):
 
     def step_signature(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind."""
-        if not all(value is None or type(value) is np.ndarray for value in given) or not all(map(_plain, attributes)):
+        single = [part for value in given for part in _parts(value)]
+        if not all(value is None or type(value) is np.ndarray for value in single) or not all(map(_plain, attributes)):
             return None
-        arrays = [None if value is None else (value.dtype, value.shape) for value in given]
+        arrays: list[Any] = [None if value is None else (value.dtype, value.shape) for value in single]
+        arrays += [len(value) for value in given if type(value) is tuple]
         return (self.function, *arrays, dumps(tuple(attributes), 2))
 
     def targets(self, out: Any) -> list[Array | None]:
@@ -171,14 +190,15 @@ class StepOperation(Operation):
         for name, target in zip(self.outputs, targets):
             if target is not None:
                 self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
-        arrays: dict[str, Array] = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
-        arrays = {name: _walkable(array) for name, array in arrays.items()}
+        inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
+        arrays: dict[str, Array] = {name: _walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
         for name, target in zip(self.outputs, targets):
             ready = target is not None and _is_walkable(target)
             shape = resolution.outputs[name].shape
             written[name] = target if ready and target is not None else allocated(shape, DTYPES[row[name]])
-        self.execute(resolution, label, row, {**arrays, **written}, parts)
+        for piece, own in self.pieces(resolution, {name: inputs[name] for name in self.joined}, {**arrays, **written}):
+            self.execute(piece, label, row, own, parts)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -188,6 +208,31 @@ class StepOperation(Operation):
         if len(results) > 1:
             return tuple(results)
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
+
+    def pieces(
+        self, resolution: Steps, joined: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
+    ) -> Iterator[tuple[Steps, dict[str, Array]]]:
+        """The calls of kernels that a call is made of: one, or one for each of the arrays that are joined."""
+        if len(joined) != 1 or not self.joined[next(iter(joined))][1]:
+            whole = {
+                n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in joined.items()
+            }
+            yield resolution, {**arrays, **{name: _walkable(array) for name, array in whole.items()}}
+            return
+        (name, parts), *_ = joined.items()
+        size = self.joined[name][1]
+        places = {**resolution.places, **{output: found.places for output, found in resolution.outputs.items()}}
+        begin = 0
+        for part in parts:
+            extent = part.shape[resolution.places[name][self.joined[name][0]][0]]
+            own = {name: _walkable(part)}
+            for other, array in arrays.items():
+                axes = next(info for info in self.arrays_ if info.name == other).sizes
+                spots = [places[other][axis][0] for axis, symbol in axes.items() if symbol == size]
+                cut = [slice(begin, begin + extent) if n in spots else slice(None) for n in range(array.ndim)]
+                own[other] = array[tuple(cut)] if spots else array
+            yield replace(resolution, values={**resolution.values, size: extent}), own
+            begin += extent
 
     def wanted(self, resolution: Steps, targets: list[Array | None], out: Any) -> list[Array | None]:
         """The arrays to write into, one per output; a tuple names those that the call has."""
@@ -211,7 +256,7 @@ class StepOperation(Operation):
             raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
         if not target.flags.c_contiguous and overlaps_itself(target):
             raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
-        others = [(info.parameter, value) for info, value in zip(self.inputs, given)]
+        others = [(i.parameter, part) for i, value in zip(self.inputs, given) for part in _parts(value)]
         others += [("another output", other) for other in targets if other is not target]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
@@ -327,6 +372,10 @@ class StepOperation(Operation):
 
 
 _resolutions: dict[Any, Any] = {}
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if type(value) is tuple else (value,)
 
 
 def _plain(attribute: Any) -> bool:

@@ -514,7 +514,7 @@ def test_a_description_with_a_negative_extent_is_refused() -> None:
 
 def test_an_unknown_operation_is_refused_with_the_known_ones() -> None:
     for ask in (ok.explain, ok.infer_shape, ok.variants):
-        with pytest.raises(ValueError, match="there is no operation 'conv'; there are conv_transpose, "):
+        with pytest.raises(ValueError, match=r"there is no operation 'conv'; there are .*, conv_transpose, "):
             ask("conv")
 
 
@@ -530,10 +530,10 @@ def test_inferred_shapes_are_the_shapes_of_results() -> None:
 
 
 def test_the_variants_of_the_operations_are_the_variants_of_the_package() -> None:
-    assert set(ok.operations()) == {function(op) for op in OPERATIONS}
-    parts = [ok.variants(op) for op in OPERATIONS]
-    assert sorted(v.name for part in parts for v in part) == sorted(v.name for v in ok.variants())
-    for op, part in zip(OPERATIONS, parts, strict=True):
+    assert {function(op) for op in OPERATIONS} <= set(ok.operations())
+    every = [v.name for op in ok.operations() for v in ok.variants(op)]
+    assert sorted(every) == sorted(v.name for v in ok.variants())
+    for op, part in ((op, ok.variants(op)) for op in OPERATIONS):
         assert {v.op for v in part} == {op}
         assert {v.dtype for v in part} == {"f32", "bf16", "f16"}
         assert {v.group_class for v in part} == {"dense", "grouped", "depthwise"}

@@ -2233,6 +2233,1325 @@ OPWRIGHT_KERNELS_OF(avx512)
 #undef OPWRIGHT_KERNELS_OF
 #undef OPWRIGHT_KERNEL_OF
 
+// Abs; what it computes stands at the head of c/absolute_*.c.
+
+typedef struct opwright_absolute_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_absolute_sizes;
+
+void absolute_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_absolute_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void absolute_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_absolute_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void absolute_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_absolute_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// AbsBackward; what it computes stands at the head of c/abs_backward_*.c.
+
+typedef struct opwright_abs_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+} opwright_abs_backward_sizes;
+
+void abs_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void abs_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void abs_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Add; what it computes stands at the head of c/add_*.c.
+
+typedef struct opwright_add_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_add_sizes;
+
+void add_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f32_bf16_f32_portable(
+    const float *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f32_f16_f32_portable(
+    const float *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_f16_f32_f32_portable(
+    const opwright_f16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void add_s32_portable(
+    const int32_t *restrict src_0,
+    const int32_t *restrict src_1,
+    int32_t *restrict dst,
+    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Clamp; what it computes stands at the head of c/clamp_*.c.
+
+typedef struct opwright_clamp_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double least; //
+    double greatest; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_clamp_sizes;
+
+void clamp_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_clamp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void clamp_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_clamp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void clamp_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_clamp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ClampBackward; what it computes stands at the head of c/clamp_backward_*.c.
+
+typedef struct opwright_clamp_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double least; //
+    double greatest; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t word_use_dst; //
+} opwright_clamp_backward_sizes;
+
+void clamp_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void clamp_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void clamp_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Divide; what it computes stands at the head of c/divide_*.c.
+
+typedef struct opwright_divide_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_divide_sizes;
+
+void divide_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void divide_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void divide_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void divide_f32_bf16_f32_portable(
+    const float *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    float *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void divide_f32_f16_f32_portable(
+    const float *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    float *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void divide_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void divide_f16_f32_f32_portable(
+    const opwright_f16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Elu; what it computes stands at the head of c/elu_*.c.
+
+typedef struct opwright_elu_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double alpha; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_elu_sizes;
+
+void elu_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_elu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void elu_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_elu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void elu_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_elu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// EluBackward; what it computes stands at the head of c/elu_backward_*.c.
+
+typedef struct opwright_elu_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double alpha; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t word_use_dst; //
+} opwright_elu_backward_sizes;
+
+void elu_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void elu_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void elu_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Exp; what it computes stands at the head of c/exp_*.c.
+
+typedef struct opwright_exp_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_exp_sizes;
+
+void exp_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void exp_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void exp_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// GELU; what it computes stands at the head of c/gelu_*.c.
+
+typedef struct opwright_gelu_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+    int64_t word_mode; //
+} opwright_gelu_sizes;
+
+void gelu_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_gelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void gelu_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_gelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void gelu_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_gelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// GELUBackward; what it computes stands at the head of c/gelu_backward_*.c.
+
+typedef struct opwright_gelu_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t near_cells; //
+    int64_t level_cells; //
+    int64_t slope_cells; //
+    int64_t word_mode; //
+} opwright_gelu_backward_sizes;
+
+void gelu_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    float *restrict near,
+    float *restrict level,
+    float *restrict slope,
+    const opwright_gelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void gelu_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    float *restrict near,
+    float *restrict level,
+    float *restrict slope,
+    const opwright_gelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void gelu_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    float *restrict near,
+    float *restrict level,
+    float *restrict slope,
+    const opwright_gelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// GreaterEqual; what it computes stands at the head of c/greater_equal_*.c.
+
+typedef struct opwright_greater_equal_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_greater_equal_sizes;
+
+void greater_equal_f32_f32_boolean_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    uint8_t *restrict dst,
+    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void greater_equal_bf16_bf16_boolean_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    uint8_t *restrict dst,
+    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void greater_equal_f16_f16_boolean_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    uint8_t *restrict dst,
+    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void greater_equal_s32_s32_boolean_portable(
+    const int32_t *restrict src_0,
+    const int32_t *restrict src_1,
+    uint8_t *restrict dst,
+    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// HardSigmoid; what it computes stands at the head of c/hard_sigmoid_*.c.
+
+typedef struct opwright_hard_sigmoid_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double alpha; //
+    double beta; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_hard_sigmoid_sizes;
+
+void hard_sigmoid_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_sigmoid_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_sigmoid_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// HardSigmoidBackward; what it computes stands at the head of c/hard_sigmoid_backward_*.c.
+
+typedef struct opwright_hard_sigmoid_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double alpha; //
+    double beta; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+} opwright_hard_sigmoid_backward_sizes;
+
+void hard_sigmoid_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_sigmoid_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_sigmoid_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// HardSwish; what it computes stands at the head of c/hard_swish_*.c.
+
+typedef struct opwright_hard_swish_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_hard_swish_sizes;
+
+void hard_swish_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_hard_swish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_swish_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_hard_swish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_swish_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_hard_swish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// HardSwishBackward; what it computes stands at the head of c/hard_swish_backward_*.c.
+
+typedef struct opwright_hard_swish_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+} opwright_hard_swish_backward_sizes;
+
+void hard_swish_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_swish_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void hard_swish_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// LeakyReLU; what it computes stands at the head of c/leaky_relu_*.c.
+
+typedef struct opwright_leaky_relu_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double alpha; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_leaky_relu_sizes;
+
+void leaky_relu_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void leaky_relu_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void leaky_relu_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Log; what it computes stands at the head of c/log_*.c.
+
+typedef struct opwright_log_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_log_sizes;
+
+void log_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void log_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void log_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// MatMul; what it computes stands at the head of c/mat_mul_*.c.
+
+typedef struct opwright_mat_mul_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t M; //
+    int64_t N; //
+    int64_t K; //
+    int64_t src_B[64]; //
+    int64_t src_M; //
+    int64_t src_K; //
+    int64_t weights_B[64]; //
+    int64_t weights_K; //
+    int64_t weights_N; //
+    int64_t bias_N; //
+    int64_t dst_B[64]; //
+    int64_t dst_M; //
+    int64_t dst_N; //
+    int64_t sums_cells; //
+} opwright_mat_mul_sizes;
+
+void mat_mul_f32_portable(
+    const float *restrict src,
+    const float *restrict weights,
+    const float *restrict bias,
+    float *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mat_mul_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict weights,
+    const opwright_bf16 *restrict bias,
+    opwright_bf16 *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mat_mul_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict weights,
+    const opwright_f16 *restrict bias,
+    opwright_f16 *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Maximum; what it computes stands at the head of c/maximum_*.c.
+
+typedef struct opwright_maximum_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_maximum_sizes;
+
+void maximum_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_maximum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void maximum_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_maximum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void maximum_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_maximum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Minimum; what it computes stands at the head of c/minimum_*.c.
+
+typedef struct opwright_minimum_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_minimum_sizes;
+
+void minimum_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_minimum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void minimum_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_minimum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void minimum_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_minimum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Mish; what it computes stands at the head of c/mish_*.c.
+
+typedef struct opwright_mish_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_mish_sizes;
+
+void mish_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_mish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mish_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_mish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mish_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_mish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// MishBackward; what it computes stands at the head of c/mish_backward_*.c.
+
+typedef struct opwright_mish_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+} opwright_mish_backward_sizes;
+
+void mish_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mish_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mish_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Multiply; what it computes stands at the head of c/multiply_*.c.
+
+typedef struct opwright_multiply_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_multiply_sizes;
+
+void multiply_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void multiply_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void multiply_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void multiply_f32_bf16_f32_portable(
+    const float *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    float *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void multiply_f32_f16_f32_portable(
+    const float *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    float *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void multiply_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void multiply_f16_f32_f32_portable(
+    const opwright_f16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Pow; what it computes stands at the head of c/power_*.c.
+
+typedef struct opwright_power_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double beta; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_power_sizes;
+
+void power_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void power_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void power_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReLU; what it computes stands at the head of c/relu_*.c.
+
+typedef struct opwright_relu_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_relu_sizes;
+
+void relu_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void relu_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void relu_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReLUBackward; what it computes stands at the head of c/relu_backward_*.c.
+
+typedef struct opwright_relu_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t word_use_dst; //
+} opwright_relu_backward_sizes;
+
+void relu_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void relu_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void relu_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Reciprocal; what it computes stands at the head of c/reciprocal_*.c.
+
+typedef struct opwright_reciprocal_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_reciprocal_sizes;
+
+void reciprocal_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reciprocal_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reciprocal_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Reorder; what it computes stands at the head of c/reorder_*.c.
+
+typedef struct opwright_reorder_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_reorder_sizes;
+
+void reorder_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_reorder_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reorder_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_reorder_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reorder_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_reorder_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Round; what it computes stands at the head of c/round_to_even_*.c.
+
+typedef struct opwright_round_to_even_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_round_to_even_sizes;
+
+void round_to_even_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_round_to_even_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void round_to_even_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_round_to_even_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void round_to_even_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_round_to_even_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Select; what it computes stands at the head of c/select_*.c.
+
+typedef struct opwright_select_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t cond_X[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_select_sizes;
+
+void select_boolean_f32_f32_f32_portable(
+    const uint8_t *restrict cond,
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_select_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void select_boolean_bf16_bf16_bf16_portable(
+    const uint8_t *restrict cond,
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_select_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void select_boolean_f16_f16_f16_portable(
+    const uint8_t *restrict cond,
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_select_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Sigmoid; what it computes stands at the head of c/sigmoid_*.c.
+
+typedef struct opwright_sigmoid_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_sigmoid_sizes;
+
+void sigmoid_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sigmoid_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sigmoid_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SigmoidBackward; what it computes stands at the head of c/sigmoid_backward_*.c.
+
+typedef struct opwright_sigmoid_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t word_use_dst; //
+} opwright_sigmoid_backward_sizes;
+
+void sigmoid_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sigmoid_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sigmoid_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SoftMax; what it computes stands at the head of c/soft_max_*.c.
+
+typedef struct opwright_soft_max_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t peak_cells; //
+    int64_t total_cells; //
+} opwright_soft_max_sizes;
+
+void soft_max_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict peak,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SoftPlus; what it computes stands at the head of c/soft_plus_*.c.
+
+typedef struct opwright_soft_plus_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double beta; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_soft_plus_sizes;
+
+void soft_plus_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_soft_plus_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_plus_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_soft_plus_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_plus_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_soft_plus_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SoftPlusBackward; what it computes stands at the head of c/soft_plus_backward_*.c.
+
+typedef struct opwright_soft_plus_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double beta; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+} opwright_soft_plus_backward_sizes;
+
+void soft_plus_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_plus_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_plus_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Sqrt; what it computes stands at the head of c/sqrt_*.c.
+
+typedef struct opwright_sqrt_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_sqrt_sizes;
+
+void sqrt_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_sqrt_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sqrt_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_sqrt_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sqrt_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_sqrt_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SqrtBackward; what it computes stands at the head of c/sqrt_backward_*.c.
+
+typedef struct opwright_sqrt_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t word_use_dst; //
+} opwright_sqrt_backward_sizes;
+
+void sqrt_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sqrt_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void sqrt_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Square; what it computes stands at the head of c/square_*.c.
+
+typedef struct opwright_square_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_square_sizes;
+
+void square_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_square_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void square_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_square_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void square_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_square_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SquaredDifference; what it computes stands at the head of c/squared_difference_*.c.
+
+typedef struct opwright_squared_difference_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_squared_difference_sizes;
+
+void squared_difference_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void squared_difference_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void squared_difference_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Subtract; what it computes stands at the head of c/subtract_*.c.
+
+typedef struct opwright_subtract_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_0_X[64]; //
+    int64_t src_1_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_subtract_sizes;
+
+void subtract_f32_portable(
+    const float *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_bf16_portable(
+    const opwright_bf16 *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    opwright_bf16 *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_f16_portable(
+    const opwright_f16 *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    opwright_f16 *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_f32_bf16_f32_portable(
+    const float *restrict src_0,
+    const opwright_bf16 *restrict src_1,
+    float *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_f32_f16_f32_portable(
+    const float *restrict src_0,
+    const opwright_f16 *restrict src_1,
+    float *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_f16_f32_f32_portable(
+    const opwright_f16 *restrict src_0,
+    const float *restrict src_1,
+    float *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void subtract_s32_portable(
+    const int32_t *restrict src_0,
+    const int32_t *restrict src_1,
+    int32_t *restrict dst,
+    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// Tanh; what it computes stands at the head of c/tanh_*.c.
+
+typedef struct opwright_tanh_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_tanh_sizes;
+
+void tanh_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void tanh_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void tanh_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// TanhBackward; what it computes stands at the head of c/tanh_backward_*.c.
+
+typedef struct opwright_tanh_backward_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_src_X[64]; //
+    int64_t word_use_dst; //
+} opwright_tanh_backward_sizes;
+
+void tanh_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void tanh_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void tanh_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// TypeCast; what it computes stands at the head of c/type_cast_*.c.
+
+typedef struct opwright_type_cast_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_type_cast_sizes;
+
+void type_cast_bf16_f32_portable(
+    const opwright_bf16 *restrict src,
+    float *restrict dst,
+    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void type_cast_f16_f32_portable(
+    const opwright_f16 *restrict src,
+    float *restrict dst,
+    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void type_cast_f32_bf16_portable(
+    const float *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void type_cast_f32_f16_portable(
+    const float *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 #if defined(__cplusplus)
 }
 #undef restrict

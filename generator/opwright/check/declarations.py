@@ -38,13 +38,14 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "locates": ("s64", "s64[]"),
     "dtype_of": ("string",),
     "per": ("s64[]", "f32[]"),
+    "order_of": ("s64[]",),
 }
 # What only operations of steps can say, by where it stands.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
-    "attributes": ("locates", "dtype_of", "per"),
-    "inputs": ("broadcast", "broadcast_if", "absent", "when"),
-    "outputs": ("broadcast", "broadcast_if", "absent", "when"),
+    "attributes": ("locates", "dtype_of", "per", "order_of"),
+    "inputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
+    "outputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
 }
 CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
 DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")
@@ -146,7 +147,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    if attribute.type != "s64[]" or attribute.locates or attribute.per:
+    if attribute.type != "s64[]" or attribute.locates or attribute.per or attribute.order_of:
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):

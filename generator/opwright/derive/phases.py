@@ -8,11 +8,12 @@ Arrays that one phase writes and reads for itself are private to a task.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
-from ..language.model import Op
+from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
 from .program import Array, Axis, Formula, Part, Program, program
@@ -41,6 +42,38 @@ class Staged:
     def first_writer(self, name: str) -> Part:
         """The step that begins an array."""
         return next(part for part in self.program.parts if part.target.tensor == name)
+
+
+def apart(op: Op, tensor: Tensor) -> bool:
+    """Whether the arrays that an input is joined from can be taken one after the other, each with its part of the rest.
+
+    They can where all phases are independent along that axis, and nothing but axes and letters knows its extent.
+    """
+    found = staged(op)
+    program, extent = found.program, tensor.dims[tensor.joined or ""].tree
+    letters = [Name(name) for name, letter in program.letters.items() if letter.extent == extent]
+    if len(letters) != 1 or not all(letters[0].id in phase.own for phase in found.phases):
+        return False
+    reckoned: list[Expr] = [letter.extent for letter in program.letters.values() if letter.extent != extent]
+    for part in program.parts:
+        reckoned += [guard.tree for guard in part.where]
+        reckoned += [name for formula in part.formulas for name in _loose(formula.value)]
+        for read in (part.target, *part.reads):
+            for axis, index in zip(program.arrays[read.tensor].axes, read.indices, strict=True):
+                if (index == letters[0]) != (axis.extent == extent):
+                    return False
+                reckoned += [axis.extent] if axis.extent != extent else []
+                reckoned += [index] if index != letters[0] else []
+    used = frozenset[str]().union(*map(expr.names, reckoned))
+    return not used & {letters[0].id, *expr.names(extent)}
+
+
+def _loose(tree: Expr) -> Iterator[Expr]:
+    """The names of a tree outside the indices of its elements."""
+    if isinstance(tree, Name):
+        yield tree
+    for child in () if isinstance(tree, Read) else expr.children(tree):
+        yield from _loose(child)
 
 
 def accumulator(output: str) -> str:

@@ -15,7 +15,7 @@ from ..derive.access import Access, access
 from ..derive.expansion import expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
-from ..derive.signature import Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
+from ..derive.signature import SIZES, Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
 from ..derive.sizes import size_fields
 from ..derive.variants import ISAS, Isa, layout_choices, row_name, stem
 from ..language import expr
@@ -27,6 +27,8 @@ from . import nodes
 from .arithmetic import split_monomial
 from .nodes import Binary, Expr, Index, Member, Name, PerAxis
 
+# The function of a form that tells Form.first, as the macro of entries.c.j2 names it: `problem_of` is its parameter.
+FIRST_OF_FORM = "problem_of##_first"
 STRUCT = Name("s")  # the struct of sizes, in the functions that make problems
 # The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
@@ -80,7 +82,7 @@ class Entries:
     scratch: Prototype
     fixed: Prototype
     solve: str
-    arguments: tuple[str, ...]
+    arguments: tuple[Expr, ...]
     forms: tuple[Form, ...]
     entries: tuple[Entry, ...]
 
@@ -148,16 +150,13 @@ def forms(op: Op, form: NormalForm) -> tuple[Form, ...]:
         raise SpecInvalid([Problem(form.at, "normal-form", str(error))]) from None
 
 
-def _arguments(form: NormalForm, shifted: bool) -> tuple[str, ...]:
+def _arguments(form: NormalForm, shifted: bool) -> tuple[Expr, ...]:
     """The tensors of a call in the order of the engine's function for its solve."""
-    weights, bias = _weights(form).tensor, form.bias or "NULL"
+    big, small, bias = Name(form.big), Name(form.small), Name(form.bias or "NULL")
+    weights: Expr = Name(_weights(form).tensor)
     if shifted:
-        weights += " + problem_of##_first(sizes)"
-    orders = {
-        "y": (form.big, weights, bias, form.small),
-        "x": (form.small, weights, bias, form.big),
-        "w": (form.big, form.small, weights),
-    }
+        weights = Binary("+", weights, nodes.call(FIRST_OF_FORM, Name(SIZES)))
+    orders = {"y": (big, weights, bias, small), "x": (small, weights, bias, big), "w": (big, small, weights)}
     return orders[form.solve]
 
 

@@ -77,6 +77,11 @@ class Wrapper:
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
 
+    @property
+    def out_annotation(self) -> str:
+        """The type of `out`."""
+        return "ArrayLike | None"
+
 
 def parameter_name(tensor: Tensor) -> str:
     return tensor.parameter or tensor.name

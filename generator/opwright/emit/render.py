@@ -193,7 +193,7 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
-        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(ops), "exports": _exports(ops)}
+        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
     )
     files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [_wrapper(op) for op in ops]))
     for path in sorted(path for path in (templates / COPIED).rglob("*") if path.suffix in (".py", ".c", ".h")):
@@ -301,17 +301,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
-def _imports(ops: Iterable[Op]) -> list[str]:
-    """The imports of the package's own modules, by name of the module."""
+def _imports() -> list[str]:
+    """The imports of what the package hands on, by name of the module."""
     modules = {module: sorted({*names, *INNER.get(module, ())}) for module, names in HANDED_ON.items()}
-    lines = {module: [_import(module, imported)] for module, imported in modules.items()}
-    for op in ops:
-        module = f"_{op.function}"
-        lines[module] = [
-            f"from .{module} import OPERATION as {module.upper()}",
-            f"from .{module} import {op.function}",
-        ]
-    return [line for _, group in sorted(lines.items()) for line in group]
+    return [_import(module, names) for module, names in sorted(modules.items())]
 
 
 def _import(module: str, names: list[str]) -> str:

@@ -17,7 +17,7 @@ from ..memo import memoised
 from .nodes import Stmt
 from .step_lowering import Lowering
 
-MOST_AXES = 64
+MAX_AXES = 64
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def members(op: Op) -> tuple[Member_, ...]:
     for symbol, kind in symbol_kinds(op).items():
         if symbol in op.runs:
             result.append(Member_(f"{symbol}_rank", "rank", symbol, summary=f"axes of the run {symbol}"))
-            result.append(Member_(f"{symbol}_extents", "extents", symbol, length=MOST_AXES, neutral=1))
+            result.append(Member_(f"{symbol}_extents", "extents", symbol, length=MAX_AXES, neutral=1))
         elif symbol in used:
             length = op.spatial_rank.max if kind.vector else 0
             c_type = "double" if kind.base == "real" else "int64_t"
@@ -130,7 +130,7 @@ def members(op: Op) -> tuple[Member_, ...]:
             continue
         for axis in array.axes:
             if axis.kind != "ones":
-                length = {"run": MOST_AXES, "spatial": op.spatial_rank.max}.get(axis.kind, 0)
+                length = {"run": MAX_AXES, "spatial": op.spatial_rank.max}.get(axis.kind, 0)
                 result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..derive.phases import staged
+from ..derive.phases import apart, staged
 from ..derive.program import Array, Axis, program
 from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name, Read
@@ -34,6 +34,7 @@ class ArrayView:
     axes: dict[str, str]
     absent: str
     dtype: str
+    sizes: dict[str, str]  # where inputs are joined
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class StepWrapper:
     fields: tuple[Member_, ...]
     phases: int
     dtype_attributes: dict[str, str]
+    joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
     terms: str
 
     @property
@@ -67,6 +69,11 @@ class StepWrapper:
         """The types that the signature needs."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+    @property
+    def out_annotation(self) -> str:
+        """The type of `out`: an array, or one for each of several outputs."""
+        return "ArrayLike | None" if len(self.outputs) == 1 else "tuple[ArrayLike | None, ...] | None"
 
 
 def attribute_parameter(attribute: Attribute) -> Parameter:
@@ -122,8 +129,13 @@ def step_wrapper(op: Op) -> StepWrapper:
         fields=members(op),
         phases=len(staged(op).phases),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
+        joined={t.name: (t.joined, _size(t) if apart(op, t) else "") for t in op.inputs if t.joined},
         terms=_terms(op, writer),
     )
+
+
+def _size(tensor: Tensor) -> str:
+    return str(tensor.dims[tensor.joined or ""].tree.id)  # type: ignore[union-attr]
 
 
 def row_label(op: Op, row: dict[str, str]) -> str:
@@ -134,9 +146,10 @@ def row_label(op: Op, row: dict[str, str]) -> str:
 
 def _input(tensor: Tensor) -> Parameter:
     absent = tensor.optional or tensor.when is not None
+    kind = "list[ArrayLike] | tuple[ArrayLike, ...]" if tensor.joined else "ArrayLike"
     return Parameter(
         parameter_name(tensor),
-        "ArrayLike | None" if absent else "ArrayLike",
+        f"{kind} | None" if absent else kind,
         "None" if absent else None,
         tensor.summary or "",
     )
@@ -160,7 +173,9 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     dtype = ""
     if array.role == "list":
         dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
-    return ArrayView(array.name, array.role, axes, absent, dtype)
+    joined = any(tensor.joined for tensor in op.inputs)
+    sizes = {x.name: x.extent.id for x in array.axes if joined and x.kind == "one" and isinstance(x.extent, Name)}
+    return ArrayView(array.name, array.role, axes, absent, dtype, sizes if array.role in ("input", "output") else {})
 
 
 def _run(axis: Axis) -> str:

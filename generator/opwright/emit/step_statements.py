@@ -39,6 +39,9 @@ class StepWriter(Writer):
                 self.add("dtype_word", name=name)
             elif attribute.type == "string":
                 self.parse(attribute)
+        for tensor in op.inputs:
+            if tensor.joined:
+                self.add("several", name=tensor.name)
         stated = {str(a.dtype_of): a.name for a in op.attributes if a.dtype_of}
         self.add("step_dtypes", stated=stated)
         for attribute in op.attributes:
@@ -85,8 +88,14 @@ class StepWriter(Writer):
                 symbol = self.run_of(tensor.dims[axis].tree)
                 found[axis] = unknown if axis == unknown else f"{symbol}_n_"
             else:
-                found[axis] = "rank" if kind == "spatial" else "1"
+                symbol = self.lackable(tensor, axis)
+                found[axis] = "rank" if kind == "spatial" else f"{symbol}_n_" if symbol else "1"
         return found
+
+    def lackable(self, tensor: Tensor, axis: str) -> str:
+        """The size of an axis that the array may lack; '' where it may not."""
+        tree = tensor.dims[axis].tree
+        return tree.id if axis in tensor.may_lack and isinstance(tree, Name) else ""
 
     def joint(self, tensor: Tensor) -> list[str]:
         """The runs of a tensor that inputs broadcast to: how many axes they have here, only this array tells."""
@@ -129,7 +138,7 @@ class StepWriter(Writer):
         counts = self.counts(tensor)
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
-        fixed = " + ".join(count for axis, count in counts.items() if axis not in unknown) or "0"
+        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
         if not unknown:
             self.add("axes_count", name=tensor.name, count=fixed)
         elif kinds[unknown[0]] == "spatial":
@@ -142,6 +151,15 @@ class StepWriter(Writer):
                 self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
         self.places(tensor, counts)
         self.learn(step)
+
+    def lacked(self, tensor: Tensor, counts: dict[str, str]) -> str:
+        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack."""
+        first = [axis for axis in tensor.may_lack if self.lackable(tensor, axis) not in self.counted]
+        for axis in first:
+            others = " + ".join(count for other, count in counts.items() if other != axis) or "0"
+            self.add("present", name=tensor.name, count=counts[axis], fixed=others)
+            self.counted.add(self.lackable(tensor, axis))
+        return " + ".join(counts.values()) or "0"
 
     def locate(self, tensor: Tensor) -> None:
         """What attributes say of this tensor's axes, where it is the first that has them."""
@@ -201,9 +219,18 @@ class StepWriter(Writer):
         return f'LAYOUTS["{tensor.layout}"][{word}]'
 
     def places(self, tensor: Tensor, counts: dict[str, str]) -> None:
-        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        self.stand(tensor, counts)
+        if tensor.joined:
+            self.add("together", name=tensor.name, axis=tensor.joined)
         vectors = [axis for axis, kind in self.kinds(tensor).items() if kind != "one"]
         self.add("split", name=tensor.name, vectors=_tuple(f'"{axis}"' for axis in vectors))
+
+    def stand(self, tensor: Tensor, counts: dict[str, str]) -> None:
+        """Where the axes of a tensor stand: one after the other, or as a list orders them."""
+        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        for attribute in self.op.attributes:
+            if attribute.order_of == tensor.name:
+                self.add("ordered", name=attribute.name, tensor=tensor.name)
 
     def learn(self, step: Bind) -> None:
         """What the extents of a tensor tell, and what they must be."""
@@ -288,8 +315,7 @@ class StepWriter(Writer):
         return tree
 
     def output(self, tensor: Tensor) -> None:
-        counts = self.counts(tensor)
-        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        self.stand(tensor, self.counts(tensor))
         extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
         self.add("shaped", name=tensor.name, extents=extents)
 

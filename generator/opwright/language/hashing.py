@@ -33,6 +33,11 @@ def canonical(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
+def silent_keys(node: Any) -> frozenset[str]:
+    """The keys of a node that count in no hash where they are unsaid."""
+    return frozenset(field.name for field in dataclasses.fields(node) if field.metadata.get("silent"))
+
+
 def _unsaid(node: Any, field: dataclasses.Field[Any]) -> bool:
     """Whether a key that may be silent says nothing."""
     return bool(field.metadata.get("silent")) and not getattr(node, field.name)
@@ -69,7 +74,8 @@ def semantic_hash(op: Op) -> str:
     ranks = [op.spatial_rank.min, op.spatial_rank.max]
     init = repr(float(op.semantics.init)).removesuffix(".0")  # however it is written
     semantics, form = dataclasses.replace(op.semantics, init=init), op.normal_form
-    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
+    name = [op.op, op.function_] if op.function_ else op.op
+    return digest(name, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
 
 
 def text_hash(text: str) -> str:

@@ -49,7 +49,9 @@ _KINDS = {
 
 def has_symbol(attribute: Attribute) -> bool:
     """Whether expressions can name the value of an attribute."""
-    return attribute.type in _KINDS and not (attribute.shape_of or attribute.per or is_places(attribute))
+    return attribute.type in _KINDS and not (
+        attribute.shape_of or attribute.per or attribute.order_of or is_places(attribute)
+    )
 
 
 def is_places(attribute: Attribute) -> bool:

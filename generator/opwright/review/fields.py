@@ -89,6 +89,7 @@ def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 # Field to the stem of its rules, and to what classifies its edits. {area}: of the list or map that holds the item.
 FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Op.op": ("op-renamed", plain),
+    "Op.function": ("op-function-changed", plain),
     "Op.revision": ("op-revision", _raised),
     "Op.summary": ("docs-summary", plain),
     "Op.description": ("docs-description", plain),
@@ -103,6 +104,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Dim.summary": ("docs-summary", plain),
     "Attribute.use": ("format-use", plain),
     "Attribute.name": ("attribute-parameter-renamed", plain),
+    "Attribute.page_name": ("source-citation", plain),
     "Attribute.symbol": ("attribute-symbol-renamed", plain),
     "Attribute.type": ("attribute-type", _type),
     "Attribute.required": ("attribute-need", _need),
@@ -116,6 +118,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Attribute.locates": ("attribute-shape", plain),
     "Attribute.dtype_of": ("attribute-shape", plain),
     "Attribute.per": ("attribute-shape", plain),
+    "Attribute.order_of": ("attribute-shape", plain),
     "Attribute.summary": ("docs-summary", plain),
     "Attribute.source": ("source-citation", plain),
     "Attribute.reason": ("docs-reason", plain),
@@ -134,6 +137,8 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Tensor.when": ("{area}-axes", _changed),
     "Tensor.broadcast": ("{area}-axes", _changed),
     "Tensor.broadcast_if": ("{area}-axes", _changed),
+    "Tensor.may_lack": ("{area}-axes", _changed),
+    "Tensor.joined": ("{area}-axes", _changed),
     "Tensor.summary": ("docs-summary", plain),
     "Tensor.source": ("source-citation", plain),
     "Let.use": ("format-use", plain),

@@ -27,25 +27,44 @@ Places = dict[str, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class StepJudgement(Validation):
-    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read."""
+class StepValidation(Validation):
+    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read.
+
+    `arrays` are the inputs, a list of them joined to one.
+    """
 
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     places: Mapping[str, Places] = dataclasses.field(default_factory=dict)
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+    arrays: Mapping[str, Array] = dataclasses.field(default_factory=dict)
 
 
-class StepJudge(Validator):
-    """The judge of calls of operations of steps."""
+def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
+    """All that is wrong with a call of an operation of steps, and all that follows from it."""
+    return StepValidator(op, inputs, attributes).steps_validation()
+
+
+def _first(entry: Array | Sequence[Array] | None) -> Array | None:
+    """An array, or the first of those that an input is joined from."""
+    return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
+
+
+class StepValidator(Validator):
+    """Validates calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
-        super().__init__(op, inputs, attributes)
+        super().__init__(op, list(map(_first, inputs)), attributes)
         self.places: dict[str, Places] = {}
         self.numbers: dict[str, tuple[float, ...]] = {}
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
+        self.lists_of: dict[str, list[Array]] = {}  # by name, the arrays that an input is joined from
+        for tensor, entry in zip(op.inputs, inputs, strict=False):
+            if isinstance(entry, (list, tuple)):
+                self.lists_of[tensor.name] = list(entry)
+        self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, what the attribute that orders it says
 
-    def steps_judgement(self) -> StepJudgement:
+    def steps_validation(self) -> StepValidation:
         op = self.op
         if not self.attributes.keys() <= {attribute.name for attribute in op.attributes}:
             self.note("unknown-attribute")
@@ -54,7 +73,7 @@ class StepJudge(Validator):
                 self.read_choice(attribute)
         row = self.row()
         for attribute in op.attributes:
-            if attribute.locates or attribute.per:
+            if attribute.locates or attribute.per or attribute.order_of:
                 self.read_places(attribute)
         lengths = None if self.broken else self.lengths()
         facts: Facts = {}
@@ -62,15 +81,41 @@ class StepJudge(Validator):
         if lengths is None and not self.broken:
             for name in self.arrays:
                 self.note(f"{name}-rank")
-        elif lengths is not None:
+        elif lengths is not None and self.join_lists():
             self.rank = lengths.get("", 0)
             facts = self.understood(lengths)
             shapes = {} if self.broken else self.output_shapes(lengths, facts)
         shape = shapes.get(op.output.name)
         accepted = not self.broken
-        return StepJudgement(
-            accepted, tuple(self.broken), facts, shape, {}, {}, row, None, shapes, self.places, self.words, self.numbers
+        return StepValidation(
+            accepted,
+            tuple(self.broken),
+            facts,
+            shape,
+            {},
+            {},
+            row,
+            None,
+            shapes,
+            self.places,
+            self.words,
+            self.numbers,
+            self.arrays,
         )
+
+    def join_lists(self) -> bool:
+        """Make one array of each list; False, and that is noted, where the arrays do not fit together."""
+        for name, arrays in self.lists_of.items():
+            axis = self.op.tensor(name).joined
+            if axis is None or len({(array.dtype, array.ndim) for array in arrays}) != 1:
+                self.note(f"{name}-kind")
+                return False
+            try:
+                self.arrays[name] = np.concatenate(arrays, self.places[name][axis][0])
+            except ValueError:
+                self.note(f"{name}-shape")
+                return False
+        return True
 
     # What the caller wrote.
 
@@ -107,6 +152,8 @@ class StepJudge(Validator):
             self.note(f"{name}-kind")
         elif attribute.per:
             self.numbers[name] = entries
+        elif attribute.order_of:
+            self.orders[attribute.order_of] = tuple(int(entry) for entry in entries)
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
 
@@ -117,9 +164,10 @@ class StepJudge(Validator):
         op, allowed = self.op, self.op.spatial_rank
         most = max((array.ndim for array in self.arrays.values()), default=0)
         runs = sorted(op.runs)
-        spans = [range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
+        lackable = sorted({str(t.dims[axis].tree.id) for t in op.tensors for axis in t.may_lack})  # type: ignore[union-attr]
+        spans = [*((1, 0) for _ in lackable), range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
         for found in itertools.product(*spans):
-            lengths = dict(zip(("", *runs), found, strict=True))
+            lengths = dict(zip((*lackable, "", *runs), found, strict=True))
             places = {name: self.placed(op.tensor(name), array.ndim, lengths) for name, array in self.arrays.items()}
             fitting = {name: place for name, place in places.items() if place is not None}
             if len(fitting) == len(places) and self.located(fitting):
@@ -132,6 +180,8 @@ class StepJudge(Validator):
         kind = kind_of_extent(self.op, extent)
         if kind in ("run", "ones"):
             return lengths[next(iter(expr.loose_names(extent)))]
+        if axis in tensor.may_lack and isinstance(extent, Name):
+            return lengths[extent.id]
         return lengths[""] if kind == "spatial" else 1
 
     def order(self, tensor: Tensor) -> tuple[str, ...]:
@@ -160,8 +210,21 @@ class StepJudge(Validator):
                 if len(spots) != counts[axis]:
                     return None
                 fixed[axis] = spots
+        order_said = self.orders.get(tensor.name)
+        if order_said is not None:
+            return self.permuted(order, counts, order_said)
         free = iter(spot for spot in range(ndim) if not any(spot in spots for spots in fixed.values()))
         return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
+
+    @staticmethod
+    def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
+        """The axes as a list orders them; None where it is no permutation of them."""
+        owners = [axis for axis in order for _ in range(counts[axis])]
+        axes = len(owners)
+        if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
+            return None
+        place = {entry % axes: spot for spot, entry in enumerate(said)}
+        return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}
 
     def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
         """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
@@ -205,7 +268,8 @@ class StepJudge(Validator):
         found: Facts = {}
         for axis, spots in self.places[name].items():
             extents = tuple(shape[spot] for spot in spots)
-            found[axis] = extents if kind_of_extent(self.op, tensor.dims[axis].tree) != "one" else extents[0]
+            vector = kind_of_extent(self.op, tensor.dims[axis].tree) != "one"
+            found[axis] = extents if vector else extents[0] if extents else 1
         return found
 
     def understood(self, lengths: Mapping[str, int]) -> Facts:
@@ -319,4 +383,4 @@ class StepJudge(Validator):
     @staticmethod
     def _cells(places: Places, extents: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
         for axis, spots in places.items():
-            yield from zip(spots, extents[axis], strict=True)
+            yield from zip(spots, extents[axis], strict=bool(spots))
