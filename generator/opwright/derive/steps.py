@@ -264,9 +264,11 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
 
 
 def _tells(op: Op, tensor: Tensor) -> bool:
-    """Whether an input that no step reads tells a size, which no other required input has for an axis."""
+    """Whether an input that no step reads tells a size, or a row of data types, that no other required input does."""
     if tensor.optional or tensor.when is not None:
         return False
     others = [t for t in op.data_inputs if t is not tensor and not t.optional and t.when is None]
     known = {extent.tree for other in others for axis, extent in other.dims.items() if axis not in other.broadcast}
-    return any(isinstance(extent.tree, Name) and extent.tree not in known for extent in tensor.dims.values())
+    rows = {tuple(row.get(other.name) for other in others) for row in op.dtypes}
+    sizes = any(isinstance(extent.tree, Name) and extent.tree not in known for extent in tensor.dims.values())
+    return sizes or len(rows) < len(op.dtypes)

@@ -13,9 +13,11 @@ from .expr import COMPARISONS, Call, Expr, Name, Number, Read, Unary
 _LEVEL = {"or": 1, "and": 2, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 _NOT, _NEGATION, _ATOM = 3, 7, 8
 
+
 def spell(tree: Expr) -> str:
     """The text of a tree."""
     return _spell(tree, 0)
+
 
 def _spell(node: Expr, level: int) -> str:
     if isinstance(node, Number):
@@ -37,8 +39,10 @@ def _spell(node: Expr, level: int) -> str:
         text = f"{_spell(node.left, left)} {node.op} {_spell(node.right, own + 1)}"
     return f"({text})" if level > own else text
 
+
 def _list(items: tuple[Expr, ...]) -> str:
     return ", ".join(_spell(item, 0) for item in items)
+
 
 def number(value: float) -> str:
     """A literal; the grammar wants digits on both sides of a point."""
@@ -47,4 +51,3 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return re.sub(r"^(-?[0-9]+)(e|$)", r"\1.0\2", repr(value))
-

@@ -87,7 +87,8 @@ def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
     op, operands = operator(tree)
     if op in expr.REDUCTIONS:
         rank = next(len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple))
-        return functools.reduce(INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)])
+        first = {"prod": 1, "any": False, "all": True}[op]  # of a run without axes
+        return functools.reduce(INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)], first)
     return apply(INTEGER[op], [integers(operand, symbols, axis) for operand in operands])
 
 

@@ -14,7 +14,7 @@ from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ..phases import loose_axes
-from ..program import Formula, Part, program
+from ..program import Axis, Formula, Part, program
 from .known import Known
 from .rules import gradients
 from .statements import Need, Share, Statement, Underivable, diff, extent_of, plain
@@ -116,7 +116,9 @@ class Reverse:
             self.settled[name] = (self.renamed_sum(value, name, before), target)
             return
         made = Read(self.fresh(diff(name)) if name in self.outputs else diff(name), self.letters_only(target))
-        self.axes[made.tensor] = tuple(self.found.letters[index.id] for index in made.indices if isinstance(index, Name))
+        self.axes[made.tensor] = tuple(
+            self.found.letters[index.id] for index in made.indices if isinstance(index, Name)
+        )
         if value:
             self.statements.append(Statement(made, "set", {"": grouped(value)}))
         for share in apart:
@@ -221,9 +223,7 @@ class Reverse:
             wanted = {needs[word] for word, value in cases.items() if value}
             if len(wanted) > 1:
                 raise Underivable(f"the cases of '{by}' read cells that lie outside at different letters")
-            self.shares[read.tensor].append(
-                Share(read, cases, by, letters, where, next(iter(wanted), frozenset()))
-            )
+            self.shares[read.tensor].append(Share(read, cases, by, letters, where, next(iter(wanted), frozenset())))
 
     def chosen(self, formula: Formula, condition: Expr, seed: Sum) -> dict[Read, Sum]:
         found = gradients(formula.value, seed, self.is_active)
@@ -327,9 +327,13 @@ class Reverse:
         for letter in sorted(share.letters - named):
             count = terms_of(extent_of(self.found, letter))
             values = {word: tree_of(product(terms_of(value), count)) for word, value in values.items()}
-        self.statements.append(Statement(share.target, op, values, share.by, where))
+        alike = len(set(values.values())) == 1
+        only = {"": next(iter(values.values()))}
+        self.statements.append(
+            Statement(share.target, op, only if alike else values, None if alike else share.by, where)
+        )
 
-    def accesses(self, reads: Iterable[Read]) -> Iterable[tuple[Expr, object]]:
+    def accesses(self, reads: Iterable[Read]) -> Iterable[tuple[Expr, Axis]]:
         for read in reads:
             name = read.tensor
             axes = self.axes.get(name) or self.axes[name.removeprefix("diff_")]
@@ -346,4 +350,3 @@ def _inside(need: Need) -> list[Expr]:
     below = Binary("<", index, axis.extent)
     negative = any(isinstance(node, (expr.Unary, Binary)) and node.op == "-" for node in expr.walk(index))
     return [Binary(">=", index, Number(0)), below] if negative else [below]
-

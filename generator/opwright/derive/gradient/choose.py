@@ -81,7 +81,9 @@ def exact(op: Op, found: Program, name: str) -> bool:
     values = [formula.value for part in writers for formula in part.formulas]
     inputs = {tensor.name for tensor in op.data_inputs}
     bare = all(isinstance(value, Read) and value.tensor in inputs for value in values)
-    return bare and all(row[name] == row[value.tensor] for row in op.dtypes for value in values if isinstance(value, Read))
+    return bare and all(
+        row[name] == row[value.tensor] for row in op.dtypes for value in values if isinstance(value, Read)
+    )
 
 
 def again(found: Program, name: str) -> bool:
@@ -129,9 +131,7 @@ def _letters(statements: Sequence[Statement]) -> frozenset[str]:
     return frozenset(index.id for index in targets if isinstance(index, Name))
 
 
-def _needed(
-    found: Program, statements: Sequence[Statement], keep: set[str]
-) -> tuple[frozenset[str], tuple[int, ...]]:
+def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> tuple[frozenset[str], tuple[int, ...]]:
     """The outputs that are taken, and the numbers of the forward steps that are done anew."""
     own = {statement.target.tensor for statement in statements}
     wanted = {name for statement in statements for name in statement.reads} - own
@@ -155,4 +155,3 @@ def cost(op: Op, made: Gradient) -> tuple[int, int, int]:
     calls = sum(isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS for t in trees for node in expr.walk(t))
     reads = {read.tensor for tree in trees for read in expr.reads(tree)}
     return calls + len(made.parts) + len(made.statements), len(reads), len(made.kept)
-

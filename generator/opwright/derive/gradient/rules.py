@@ -124,7 +124,7 @@ def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
     base, exponent = tree.arguments
     names = {"a": base, "b": exponent, "y": tree}
     literal = isinstance(exponent, Number)
-    own = ()
+    own: Sum = ()
     if depends(base, active):
         power = exponent.value if isinstance(exponent, Number) else 0
         if isinstance(power, int) and power > 1:
@@ -134,6 +134,4 @@ def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
         else:
             own = terms_of(renamed(POW_BASE if literal else POW_BASE_ANY, names))
     other = terms_of(renamed(POW_EXPONENT, names)) if depends(exponent, active) else ()
-    return _joined(
-        gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active)
-    )
+    return _joined(gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active))

@@ -39,10 +39,11 @@ class _Signature:
         self.forward, self.made = op, made
         self.found: Program = program(op)
         self.rows = rows_of(op, made.of, made.outputs)
-        self.steps = (*(self.again(self.found.parts[number]) for number in made.parts), *map(self.step, made.statements))
-        self.read = {
-            read.tensor for step in self.steps for a in step.assignments for read in expr.reads(a.value)
-        }
+        self.steps = (
+            *(self.again(self.found.parts[number]) for number in made.parts),
+            *map(self.step, made.statements),
+        )
+        self.read = {read.tensor for step in self.steps for a in step.assignments for read in expr.reads(a.value)}
 
     def op(self) -> Op:
         forward, made = self.forward, self.made
@@ -54,6 +55,7 @@ class _Signature:
         return dataclasses.replace(
             forward,
             op=f"{forward.op}Backward" + ("" if whole else "".join(map(_camel, made.of))),
+            function_=None,
             revision=1,
             summary=f"The gradient of {forward.op} in its {_listed(made.of)}.",
             description=None,
@@ -162,11 +164,17 @@ class _Signature:
             missing = (wanted & sizes) - self.told([*found, *carried])
             if missing & self.names_of((tensor,)) and self.told([tensor, *found, *carried]) & missing:
                 carried.append(tensor)
-        names = [tensor.name for tensor in (*found, *carried)]
-        kept = {tuple(self.row(row)[name] for name in names) for row in self.rows}
-        if len(kept) < len({tuple(row[n] for n in (*self.made.of, *self.made.outputs)) for row in self.rows}):
-            carried += [t for t in self.forward.data_inputs if t.name in self.made.of and t not in (*found, *carried)]
+        for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
+            if self.rows_told([*found, *carried]) < self.rows_told([*found, *carried, tensor]):
+                carried.append(tensor)
         return carried
+
+    def rows_told(self, tensors: Iterable[Tensor]) -> int:
+        """How many rows of data types these tensors tell apart, of those that differ in what is made."""
+        made = [*map(diff, self.made.of)]
+        rows = {tuple(self.row(row)[name] for name in [*(t.name for t in tensors), *made]) for row in self.rows}
+        alike = {row[: -len(made)] for row in rows}
+        return len(alike) - len(rows)
 
     def told(self, tensors: Iterable[Tensor]) -> set[str]:
         """The sizes that the extents of required tensors tell, without what they are stretched to."""
@@ -177,7 +185,7 @@ class _Signature:
             for axis, extent in tensor.dims.items()
             if not tensor.optional and tensor.when is None and axis not in tensor.broadcast
         ]
-        lets = {symbol: let for symbol, let in {**self.forward.let, **self.forward.padding}.items()}
+        lets = {**self.forward.let, **self.forward.padding}
         while True:
             new = {next(iter(left)) for tree in axes if len(left := expr.names(tree) - known) == 1 and _solvable(tree)}
             new |= {s for s, let in lets.items() if all(expr.names(f.tree) <= known for f in formulas(let))} - known

@@ -38,7 +38,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Share:
-    """A term of the gradient of `target`, for all values of `letters`; one value per word where an attribute chooses."""
+    """A term of the gradient of `target`, for all values of `letters`; one per word where an attribute chooses."""
 
     target: Read
     cases: Mapping[str, Sum]
@@ -85,7 +85,7 @@ class Statement:
 
 @dataclass
 class Gradient:
-    """The program of a gradient: forward steps that it does anew, its statements, and the inputs whose gradient is 0."""
+    """The program of a gradient: forward steps that it does anew, its statements, and what has the gradient 0."""
 
     of: tuple[str, ...]
     outputs: tuple[str, ...]  # of the forward operation, whose gradients it takes
@@ -116,4 +116,3 @@ def extent_of(found: Program, letter: str) -> Expr:
     """How many values a letter has, as a number."""
     axis = found.letters[letter]
     return expr.Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent
-

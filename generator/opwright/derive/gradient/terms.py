@@ -115,7 +115,16 @@ def product(a: Sum, b: Sum) -> Sum:
     for one, other in ((a, b), (b, a)):
         if is_constant(one) and abs(one[0].coefficient) == 1:
             return other if one[0].coefficient == 1 else negative(other)
-    return (times(_single(a), _single(b)),)
+    return _inside(times(_single(a), _single(b)))
+
+
+def _inside(term: Term) -> Sum:
+    """A product with one choice between a value and 0, as a choice between a product and 0."""
+    choice = _choice(term)
+    if choice is None or choice[2] or not (term.factors[1:] or term.coefficient != 1):
+        return (term,)
+    condition, value, _, rest = choice
+    return select(condition, product(value, rest), ())
 
 
 def quotient(a: Sum, b: Sum) -> Sum:
@@ -134,6 +143,9 @@ def _single(found: Sum) -> Term:
 def select(condition: Expr, a: Sum, b: Sum) -> Sum:
     """A choice; what is chosen by the same condition inside of it is chosen already."""
     a, b = _decided(a, condition, 1), _decided(b, condition, 2)
+    inner = _choice(a[0]) if len(a) == 1 and not b else None
+    if inner is not None and not inner[2] and inner[3] == ONE:
+        return select(Binary("and", condition, inner[0]), inner[1], ())
     return a if a == b else factor(Call("select", (condition, tree_of(a), tree_of(b))))
 
 
@@ -215,7 +227,8 @@ def tree_of(found: Sum) -> Expr:
 
 
 def _term_tree(term: Term) -> Expr:
-    above, below = [], []
+    above: list[Expr] = []
+    below: list[Expr] = []
     coefficient = abs(term.coefficient)
     top, bottom = _literals(coefficient)
     above += [top] if top is not None else []
