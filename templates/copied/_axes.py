@@ -238,6 +238,13 @@ def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool
         raise Refusal(f"{name}-missing", name, "not given", f"an array, since {say}", wrong_kind=True)
 
 
+def counted(value: int, dtype: str) -> None:
+    """Numbers below `value` must be exact in the type in which values are made."""
+    most = {"float32": 2**24, "float64": 2**53}.get(dtype, 2**62)
+    if value > most:
+        raise Refusal("index-overflow", "shape", f"{value} cells to number", f"at most {most}, exact in {dtype}")
+
+
 def divisor(value: Extent, say: str) -> None:
     """What an index divides by must be at least 1."""
     if any(entry < 1 for entry in (value if isinstance(value, tuple) else (value,))):

@@ -70,6 +70,19 @@ CALLS: tuple[Call, ...] = (
     ("concat", [[whole(4, 3, dtype=BF16)] * 3], {"axis": 0}),
     ("concat", [[whole(2, 3, 300), whole(2, 2, 300), whole(2, 1, 300)]], {"axis": 1}),
     ("concat", [[whole(3, dtype=np.int8)]], {"axis": 0}),
+    *(("arg_max", [whole(3, 4, 5)], {"axes": axes}) for axes in ((0,), [2, 0], (1, -1, 0), ())),
+    ("arg_max", [whole(2, 300, dtype=np.int8)], {"axes": [0]}),
+    ("flattened", [whole(3, 5, 2)], {}),
+    ("flattened", [whole(1)], {}),
+    ("flattened", [whole(0, 3)], {}),
+    *(
+        ("max_pool_backward", [whole(2, *extents, 3), whole(2, *pooled, 3)], {"kernel": kernel, "strides": strides, "pads": pads})
+        for extents, pooled, kernel, strides, pads in (
+            ((9,), (5,), [3], [2], [1]),
+            ((6, 5), (6, 2), [1, 2], [1, 2], [0, 0]),
+            ((4, 3, 5), (3, 3, 3), [2, 3, 3], [1, 1, 2], [0, 1, 1]),
+        )
+    ),
     ("joined_rows", [[real(2, 3), real(4, 3)]], {}),
     ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
     *(
@@ -190,6 +203,7 @@ REFUSED: tuple[tuple[Call, str], ...] = (
     (("add", [whole(3), whole(1)], {"auto_broadcast": "none"}), "src_1-shape"),
     (("mat_mul", [whole(), whole(3, 4)], {}), "src-rank"),
     (("mat_mul", [whole(3), whole(4)], {}), "weights-shape"),
+    (("arg_max", [np.broadcast_to(np.float32(0), (2**25,))], {"axes": [0]}), "index-overflow"),
     (("concat", [[whole(2, 3), whole(3, 3)]], {"axis": 1}), "src-shape"),
     (("concat", [[whole(2, 3), whole(3)]], {"axis": 1}), "src-rank"),
     (("concat", [[whole(2, 3), whole(2, 3, dtype=BF16)]], {"axis": 1}), "dtypes"),

@@ -6,6 +6,7 @@ In: an operation whose entries are complete. Out: problems. What steps cannot sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import isinf
 
 from ..language import expr
 from ..language.dtypes import OF_STEPS
@@ -267,7 +268,7 @@ def _whole(op: Op, row: Mark) -> Iterator[Problem]:
             for node in _outside_indices(assignment.value):
                 wrong = isinstance(node, Call) and node.function in INEXACT
                 wrong = wrong or (isinstance(node, Binary) and node.op == "/")
-                wrong = wrong or (isinstance(node, Number) and isinstance(node.value, float))
+                wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
                 wrong = wrong or (isinstance(node, Name) and node.id in real)
                 if wrong or (isinstance(node, Read) and node.tensor in real_lists):
                     at = assignment.value_at.moved(node.column)

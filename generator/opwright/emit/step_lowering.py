@@ -99,6 +99,8 @@ class _Elements:
         assert isinstance(tree, expr.Call)
         if tree.function == "ones":
             return ONE
+        if tree.function == "number":
+            return self.number_of(tree)
         if tree.function == "prod":
             inner = tree.arguments[0]
             if isinstance(inner, expr.Name) and inner.id in self.op.runs:
@@ -110,6 +112,17 @@ class _Elements:
         result, *rest = (self.integer(argument, axis) for argument in tree.arguments)
         for other in rest:
             result = Call(f"opwright_{tree.function}", (result, other))
+        return result
+
+    def number_of(self, tree: expr.Call) -> Expr:
+        """The number of some letters' values, the last letter fastest."""
+        result: Expr = ZERO
+        for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
+            digits: list[tuple[Expr, Expr]] = [(Name(c), self.extent(letter, n)) for c, n in self.copies(letter)]
+            if letter.kind == "run":
+                digits = [(self.flat(expr.Name(letter.name)), self.extent(letter, 0))]
+            for digit, extent in digits:
+                result = digit if result == ZERO else Binary("+", Binary("*", result, extent), digit)
         return result
 
     def name(self, name: str, axis: int | None) -> Expr:
@@ -158,9 +171,13 @@ class _Elements:
             stride = f"{array.name}_{axis.name}"
             if axis.kind == "ones":
                 continue
-            if axis.kind == "run":
-                assert isinstance(index, expr.Name)
+            if axis.kind == "run" and isinstance(index, expr.Name):
                 parts.append(self.along_run(array, axis, index.id))
+            elif axis.kind == "run":
+                assert isinstance(axis.extent, expr.Name)
+                rank, extents = Member(_SIZES, f"{axis.extent.id}_rank"), Member(_SIZES, f"{axis.extent.id}_extents")
+                at = (self.integer(index, None), rank, extents, Member(_SIZES, stride))
+                parts.append(Call("opwright_cell_offset", at))
             elif axis.kind == "spatial":
                 for number, name in enumerate(self.axes):
                     entry = Index(Member(_SIZES, stride), nodes.integer(number))
@@ -197,7 +214,8 @@ class _Elements:
             if number in own or axis.kind == "ones":
                 continue
             for copy in range(len(self.axes)) if axis.kind == "spatial" else (0,):
-                here = self.flat(index) if axis.kind == "run" else self.integer(index, copy)
+                walks = axis.kind == "run" and isinstance(index, expr.Name)
+                here = self.flat(index) if walks else self.integer(index, copy)
                 at = here if at == ZERO else Binary("+", Binary("*", at, self.extent(axis, copy)), here)
         if self.lanes is not None and self.lanes.name in own.values():
             lane = Binary("-", Name(self.lane_name()), Name("begin_"))

@@ -68,6 +68,7 @@ class StepWriter(Writer):
                 condition = python(tensor.when.tree, self.vectors)
                 self.add("presence", name=tensor.name, when=condition, say=tensor.when.text, optional=tensor.optional)
         self.reaches()
+        self.numbers()
         for tensor in op.outputs:
             self.output(tensor)
         return tuple(self.statements)
@@ -96,6 +97,9 @@ class StepWriter(Writer):
         """The size of an axis that the array may lack; '' where it may not."""
         tree = tensor.dims[axis].tree
         return tree.id if axis in tensor.may_lack and isinstance(tree, Name) else ""
+
+    def is_vector_axis(self, tree: Expr) -> bool:
+        return bool(expr.loose_names(tree) & self.vectors)
 
     def joint(self, tensor: Tensor) -> list[str]:
         """The runs of a tensor that inputs broadcast to: how many axes they have here, only this array tells."""
@@ -307,12 +311,31 @@ class StepWriter(Writer):
             if tree.op == "/":
                 return self.reach(tree.left)
             return Binary("*" if tree.op == "*" else "+", self.reach(tree.left), self.reach(tree.right))
+        if isinstance(tree, Call) and tree.function == "number":
+            return self.span(tree)
         if isinstance(tree, Call) and tree.function != "prod":
             result, *rest = map(self.reach, tree.arguments)
             for other in rest:
                 result = Binary("+", result, other)
             return result
         return tree
+
+    def span(self, tree: Call) -> Expr:
+        """How many values the letters of number() have together."""
+        letters = [self.program.letters[name.id] for name in tree.arguments if isinstance(name, Name)]
+        factors = [x.extent if x.kind == "one" else Call("prod", (x.extent,)) for x in letters]
+        result, *rest = factors
+        for factor in rest:
+            result = Binary("*", result, factor)
+        return result
+
+    def numbers(self) -> None:
+        """Numbers of letters that become real: the type of a row's values must hold all of them."""
+        found = {n for part in self.program.parts for f in part.formulas for n in expr.walk(f.value)}
+        for text in sorted(
+            {python(self.span(n), self.vectors) for n in found if isinstance(n, Call) and n.function == "number"}
+        ):
+            self.add("counted", value=text)
 
     def output(self, tensor: Tensor) -> None:
         self.stand(tensor, self.counts(tensor))

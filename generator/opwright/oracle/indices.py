@@ -85,11 +85,23 @@ def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
         value = symbols[tree.id]
         return value[axis] if isinstance(value, tuple) else value
     op, operands = operator(tree)
+    if op == "number":
+        return number(operands, symbols)
     if op in expr.REDUCTIONS:
         rank = next(len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple))
         first = {"prod": 1, "any": False, "all": True}[op]  # of a run without axes
         return functools.reduce(INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)], first)
     return apply(INTEGER[op], [integers(operand, symbols, axis) for operand in operands])
+
+
+def number(letters: Sequence[Expr], symbols: Mapping[str, Any]) -> Any:
+    """The number of some letters' values, the last one fastest: `symbols` has the own number and count of each."""
+    result: Any = 0
+    for letter in letters:
+        assert isinstance(letter, Name)
+        own, count = symbols[f"#{letter.id}"]
+        result = result * count + own
+    return result
 
 
 def index(

@@ -138,6 +138,12 @@ class _Run:
             chunk = dict(self.symbols)
             for name, extent in extents.items():
                 chunk[name] = tuple(next(columns) for _ in extent) if isinstance(extent, tuple) else next(columns)
+                own: Any = np.zeros(len(flat), np.int64)
+                for digit, size in zip(
+                    each(chunk[name]) if isinstance(extent, tuple) else (chunk[name],), each(extent)
+                ):
+                    own = own * size + digit
+                chunk[f"#{name}"] = (own, math.prod(each(extent)))
             yield {**chunk, "": np.zeros(len(flat), np.int64)}
 
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -146,6 +152,12 @@ class _Run:
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[read.tensor])
         for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
+            if axis.kind == "run" and not isinstance(index, Name):  # the number of a cell
+                extent = math.prod(next(extents) for _ in each(evaluate(axis.extent, self.symbols)))
+                here = integers(index, letters)
+                inside = inside & (here >= 0) & (here < extent)
+                at = at * extent + here
+                continue
             for number in range(len(each(evaluate(axis.extent, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
@@ -158,9 +170,11 @@ class _Run:
         if isinstance(tree, Read):
             return self.data[tree.tensor][spots[tree]]
         if isinstance(tree, Number):
+            if self.whole and math.isinf(tree.value):
+                return np.asarray(-(MIN_S64 + 1) if tree.value > 0 else MIN_S64)
             return np.asarray(tree.value, self.dtype if math.isfinite(tree.value) else np.float64)
         whole = isinstance(tree, Binary) and tree.op == "%"
-        whole = whole or (isinstance(tree, Call) and (tree.function == "prod" or self._floors(tree)))
+        whole = whole or (isinstance(tree, Call) and (tree.function in ("prod", "number") or self._floors(tree)))
         if isinstance(tree, Name) or whole:
             found = np.asarray(integers(tree, letters))
             return found if found.dtype == bool else found.astype(self.dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -305,6 +306,7 @@ class StepValidator(Validator):
         self.check_broadcast(facts)
         self.check_values(facts)
         self.check_presence(facts)
+        self.check_numbers(facts)
         for constraint in op.constraints:
             if constraint.expr and not all(each(self.value(constraint.expr, facts))):
                 self.note(constraint.id or "")
@@ -348,6 +350,18 @@ class StepValidator(Validator):
         for attribute in self.op.attributes:
             if attribute.per and len(self.numbers.get(attribute.name or "", ())) not in (1, facts.get(attribute.per)):
                 self.note(f"{attribute.name}-length")
+
+    def check_numbers(self, facts: Facts) -> None:
+        """Numbers of letters are exact in the type in which values are made."""
+        row = self.row()
+        most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
+        ranges = self.op.semantics.ranges
+        trees = [a.value for step in self.op.semantics.steps for a in step.assignments]
+        for call in {node for tree in trees for node in expr.walk(tree) if isinstance(node, Call)}:
+            letters = sorted(expr.names(call)) if call.function == "number" else []
+            extents = [self.value(ranges[letter], facts) for letter in letters]
+            if math.prod(math.prod(each(extent)) for extent in extents) > most:
+                self.note("index-overflow")
 
     def check_presence(self, facts: Facts) -> None:
         for tensor in self.op.inputs:

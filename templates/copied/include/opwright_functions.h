@@ -69,4 +69,15 @@ static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64
     return offset;
 }
 
+// Where the cell of a run stands that has that number, the last axis fastest.
+static inline int64_t opwright_cell_offset(int64_t cell, int64_t rank, const int64_t *extents, const int64_t *strides)
+{
+    int64_t offset = 0;
+    for (int64_t axis = rank - 1; axis > 0; --axis) {
+        offset += cell % extents[axis] * strides[axis];
+        cell /= extents[axis];
+    }
+    return offset + cell * strides[0];
+}
+
 #endif
