@@ -5,7 +5,7 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 
 from __future__ import annotations
 
-from . import parallel
+from . import gradients, parallel
 from .emit import lowerable, render
 from .language.library import Library
 from .language.source import Problem, SpecInvalid
@@ -19,6 +19,7 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
     library = load(project.spec, project.root)
     lower(library)
+    follow(library)
     prove_normal_forms(library)
     folder = project.spec.relative_to(project.root).as_posix()
     files = render.render(library, project.templates, folder)
@@ -29,6 +30,13 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
 def lower(library: Library) -> None:
     """Refuse a library with an operation from which no kernels follow."""
     problems = [problem for op in library.ops for problem in lowerable.problems(op)]
+    if problems:
+        raise SpecInvalid(problems)
+
+
+def follow(library: Library) -> None:
+    """Refuse a library with a derived gradient that does not follow from its operation."""
+    problems = list(gradients.astray(library))
     if problems:
         raise SpecInvalid(problems)
 

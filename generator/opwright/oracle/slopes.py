@@ -51,9 +51,10 @@ def tied(forward: Op, backward: Op) -> Tie:
 @memoised
 def doubled(op: Op) -> Op:
     """The operation with f64 in place of every real type."""
+    told = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
     rows = [{name: "f64" if dtype in REAL else dtype for name, dtype in row.items()} for row in op.dtypes]
     rows = [row for number, row in enumerate(rows) if row not in rows[:number] and row["accumulate"] == "f64"]
-    return dataclasses.replace(op, dtypes=tuple(rows))
+    return dataclasses.replace(op, dtypes=tuple(rows), attributes=told)
 
 
 def disagreement(
@@ -70,7 +71,8 @@ def disagreement(
         if not all(row[name] == "f64" for name in (*tie.results.values(), *tie.seeds.values())):
             continue
         compared += 1
-        said = judge.compare(sample, number)
+        with np.errstate(all="ignore"):
+            said = judge.compare(sample, number)
         if said is not None:
             return f"{backward.op} is not the gradient of {forward.op}: {said}"
     return None if compared else f"no legal call of {forward.op} was found on which to compare its gradient"
@@ -160,7 +162,9 @@ class _Judge:
             return result
         tensor: Tensor = self.forward.tensor(of)
         full, own = self.places[name], sample.call.places[of]
-        gone = [s for axis in tensor.dims for s in full.get(axis, ())[: len(full.get(axis, ())) - len(own.get(axis, ()))]]
+        gone = [
+            s for axis in tensor.dims for s in full.get(axis, ())[: len(full.get(axis, ())) - len(own.get(axis, ()))]
+        ]
         result = np.sum(result, axis=tuple(gone))
         stretched = tuple(n for n, (a, b) in enumerate(zip(result.shape, array.shape, strict=True)) if a != b)
         return np.sum(result, axis=stretched, keepdims=True)

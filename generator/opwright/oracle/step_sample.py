@@ -75,7 +75,7 @@ class _Sampler:
             arrays = tuple(self.array(tensor, facts, values, row) for tensor in op.inputs)
         except (Inexact, KeyError, ValueError):
             return None
-        given = [[array] if tensor.joined and array is not None else array for tensor, array in zip(op.inputs, arrays)]
+        given: list[Any] = [[a] if t.joined and a is not None else a for t, a in zip(op.inputs, arrays)]
         stated = {name: value for name, value in values.items() if value is not None}
         call = validate_steps(op, given, stated)
         return Sample(arrays, stated, call) if call.accepted else None
@@ -176,9 +176,7 @@ class _Sampler:
                 values[name] = before if values[name] is None else values[name]
                 continue
             if values[name] is None:
-                values[name] = sorted(
-                    int(spot) for spot in self.rng.permutation(len(owners))[: len(extents[axes[0]])]
-                )
+                values[name] = sorted(int(spot) for spot in self.rng.permutation(len(owners))[: len(extents[axes[0]])])
             if axes[0] not in extents:
                 continue
             inner = iter(extents[axes[0]])

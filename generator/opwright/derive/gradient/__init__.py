@@ -1,1 +1,1 @@
-"""The gradient of an operation of steps, derived from its semantics by reverse mode: steps again, to be read as a spec."""
+"""The gradient of an operation of steps, derived from its semantics by reverse mode: steps again, for people."""

@@ -164,7 +164,7 @@ class Reverse:
         if own == letters:
             return replace(share, target=target)
         names: dict[str, str] = dict(zip(own, letters, strict=True))
-        for old, new in list(names.items()):
+        for new in list(names.values()):
             if new in share.letters and new not in names:
                 free = next(letter for letter in own if letter not in names.values())
                 names[new] = free
@@ -203,8 +203,8 @@ class Reverse:
         if part.operator == "product" and reduced:
             found = {f.word: self.of_product(part, f, seed) for f in part.formulas}
         elif chooses:
-            condition, seed = self.attained(part, reduced, seed)
-            found = {f.word: self.chosen(f, condition[f.word], seed) for f in part.formulas}
+            condition = self.attained(part, reduced)
+            found = {f.word: self.chosen(f, condition, seed) for f in part.formulas}
         else:
             found = {f.word: gradients(f.value, seed, self.is_active) for f in part.formulas}
         self.pass_on(found, part.by, frozenset(part.letters), guards, self.needs[part.number])
@@ -229,26 +229,22 @@ class Reverse:
         found = gradients(formula.value, seed, self.is_active)
         return {read: select(condition, value, ()) for read, value in found.items()}
 
-    def attained(self, part: Part, reduced: list[str], seed: Sum) -> tuple[dict[str, Expr], Sum]:
-        """Which cell the extreme is taken from: the first one; of letters that are no numbers, all that attain it."""
+    def attained(self, part: Part, reduced: list[str]) -> Expr:
+        """Whether a cell is the one that the extreme is taken from: the first that attains it."""
         if plain(self.found, part.target) is None:
             raise Underivable(f"'{part.target.tensor}' chooses among cells that it scatters to")
         target = part.target
         attains: dict[str, Expr] = {f.word: Binary("==", f.value, target) for f in part.formulas}
-        numbered = all(self.found.letters[letter].kind == "one" for letter in reduced)
-        place: Expr = Name(reduced[0])
-        for letter in reduced[1:]:
-            place = Binary("+", Binary("*", place, extent_of(self.found, letter)), Name(letter))
-        name = self.fresh(f"{target.tensor}_{'first' if numbered else 'ties'}")
-        made = Read(name, self.letters_only(target))
-        self.axes[name] = tuple(self.found.letters[index.id] for index in made.indices if isinstance(index, Name))
-        counted = (place, Number(float("inf"))) if numbered else (Number(1), Number(0))
-        values: dict[str, Expr] = {word: Call("select", (test, *counted)) for word, test in attains.items()}
+        letters = tuple(Name(letter) for letter in reduced)
+        alone = len(letters) == 1 and self.found.letters[reduced[0]].kind == "one"
+        place: Expr = letters[0] if alone else Call("number", letters)
+        made = Read(self.fresh(f"{target.tensor}_first"), self.letters_only(target))
+        self.axes[made.tensor] = tuple(self.found.letters[i.id] for i in made.indices if isinstance(i, Name))
+        last = Number(float("inf"))
+        values: dict[str, Expr] = {word: Call("select", (test, place, last)) for word, test in attains.items()}
         guards = tuple(guard.tree for guard in part.where)
-        self.statements.append(Statement(made, "min" if numbered else "sum", values, part.by, guards))
-        if numbered:
-            return dict.fromkeys(attains, Binary("==", place, made)), seed
-        return attains, quotient(seed, factor(made))
+        self.statements.append(Statement(made, "min", values, part.by, guards))
+        return Binary("==", place, made)
 
     def of_product(self, part: Part, formula: Formula, seed: Sum) -> dict[Read, Sum]:
         """All other factors: the product over the own one, or, where one is 0, the product of those that are not."""
@@ -347,6 +343,7 @@ def _all_reads(values: Iterable[Expr]) -> list[Read]:
 def _inside(need: Need) -> list[Expr]:
     """The conditions under which an element exists."""
     (index,), (axis,) = need.indices, need.axes
-    below = Binary("<", index, axis.extent)
+    extent = Call("prod", (axis.extent,)) if axis.kind == "run" else axis.extent
+    below = Binary("<", index, extent)
     negative = any(isinstance(node, (expr.Unary, Binary)) and node.op == "-" for node in expr.walk(index))
     return [Binary(">=", index, Number(0)), below] if negative else [below]

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ...language import expr
-from ...language.expr import Call, Name, Read
+from ...language.expr import Call, Expr, Name, Read
 from ...language.model import Op
 from ...language.spelling import spell
+from ...memo import memoised
 from ..program import Program, program
 from .adjoint import Reverse
 from .shared import shared
@@ -29,7 +30,8 @@ def rows_of(op: Op, of: Iterable[str], outputs: Iterable[str]) -> list[dict[str,
     return [row for row in op.dtypes if all(row[name] in REAL for name in names)]
 
 
-def gradient(op: Op, of: Sequence[str] = ()) -> Gradient:
+@memoised
+def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     """The gradient of an operation in some inputs, in all that have one unless said."""
     if not op.stepped:
         raise Underivable("its semantics are one `reduce`, not steps")
@@ -40,6 +42,9 @@ def gradient(op: Op, of: Sequence[str] = ()) -> Gradient:
     if strange := [name for name in wanted if name not in inputs]:
         raise Underivable(f"'{strange[0]}' is no input of real numbers; there are {', '.join(inputs)}")
     outputs = tuple(t.name for t in op.outputs if rows_of(op, wanted, (t.name,)))
+    ordered = [str(a.order_of) for a in op.attributes if a.order_of in outputs]
+    if ordered:
+        raise Underivable(f"an attribute orders the axes of '{ordered[0]}', which an input cannot be")
     if not outputs or not rows_of(op, wanted, outputs):
         raise Underivable("no row of data types has real numbers both in its inputs and in its outputs")
     moving = Reverse(op, wanted, outputs, frozenset()).active
@@ -119,10 +124,14 @@ def joined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]
             continue
         if reader.names & _letters(statements) != statement.names & _letters(statements):
             continue
-        cases = {w: replaced(v, lambda node: value if node == target else None) for w, v in reader.cases.items()}
+        cases = {word: _standing(inner, target, value) for word, inner in reader.cases.items()}
         found[found.index(reader)] = replace(reader, cases=cases)
         found.remove(statement)
     return found
+
+
+def _standing(tree: Expr, read: Read, value: Expr) -> Expr:
+    return replaced(tree, lambda node: value if node == read else None)
 
 
 def _letters(statements: Sequence[Statement]) -> frozenset[str]:

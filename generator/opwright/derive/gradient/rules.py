@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Number, Read, Unary, parse
-from .terms import Sum, add, constant, factor, negative, product, quotient, renamed, replaced, select, terms_of, tree_of
+from .terms import Sum, add, constant, negative, product, quotient, renamed, replaced, select, terms_of, tree_of
 
 # The derivative of each function of x, of which y is the value. What is 0 has no row.
 OF_ONE = {

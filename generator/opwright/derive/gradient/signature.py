@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Read
-from ...language.model import Attribute, Constraint, Let, Op, Semantics, Step, Tensor
-from ...language.schema import ASSIGNMENTS, Assignment, Located
+from ...language.model import Attribute, Constraint, Let, Op, Relation, Semantics, Step, Tensor
+from ...language.schema import Assignment, Located
 from ...language.source import Mark
 from ...language.spelling import spell
 from ...language.types import formulas, symbol_of
@@ -21,7 +21,6 @@ from .choose import gradient, rows_of
 from .statements import Gradient, Statement, Underivable, diff
 from .terms import replaced
 
-SIGN = {name: sign for sign, name in ASSIGNMENTS.items()}
 HERE = Mark()
 
 
@@ -61,7 +60,6 @@ class _Signature:
             description=None,
             deprecated=None,
             source=(),
-            gradient_of=forward.op,
             dims={role: dim for role, dim in forward.dims.items() if dim.symbol in symbols},
             attributes=self.attributes(symbols, (*inputs, *outputs)),
             layouts={n: t for n, t in forward.layouts.items() if n in {x.layout for x in (*inputs, *outputs)}},
@@ -73,7 +71,7 @@ class _Signature:
             shape={},
             constraints=self.constraints(symbols, inputs),
             semantics=self.semantics(),
-            relations=(),
+            relations=(Relation(gradient_of=forward.op),),
             discrepancies=(),
         )
 
@@ -278,8 +276,7 @@ class _Signature:
 
 
 def _assignment(target: Read, op: str, value: Expr) -> Assignment:
-    text = f"{spell(target)} {SIGN[op]}= {spell(value)}"
-    return Assignment(target, op, value, text, HERE)
+    return Assignment(target, op, value, "", HERE)
 
 
 def _solvable(tree: Expr) -> bool:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...language.model import Dim, Op, Step
-from ...language.schema import Assignment, Located, Node, keys_of
+from ...language.schema import ASSIGNMENTS, Assignment, Located, Node, keys_of
+from ...language.spelling import spell
 
-WIDTH = 120
+SIGN = {name: sign for sign, name in ASSIGNMENTS.items()}
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ ().;/+<>=-]*|[0-9]+(\.[0-9]+)?")
 WORDS = ("true", "false", "yes", "no", "on", "off", "null")
 
@@ -28,8 +29,6 @@ def _lines(op: Op) -> Iterator[str]:
     yield f"op: {op.op}"
     yield f"revision: {op.revision}"
     yield f"summary: {_scalar(op.summary)}"
-    if op.gradient_of:
-        yield f"gradient_of: {op.gradient_of}"
     if op.spatial_rank.max:
         yield f"spatial_rank: {{min: {op.spatial_rank.min}, max: {op.spatial_rank.max}}}"
     yield "dims:"
@@ -53,6 +52,7 @@ def _lines(op: Op) -> Iterator[str]:
     yield "  steps:"
     for step in op.semantics.steps:
         yield from _step(step)
+    yield from _list("relations", op.relations)
 
 
 def _list(key: str, items: Iterable[object]) -> Iterator[str]:
@@ -66,14 +66,18 @@ def _list(key: str, items: Iterable[object]) -> Iterator[str]:
 def _step(step: Step) -> Iterator[str]:
     where = f"      where: [{', '.join(_value(guard) for guard in step.where)}]"
     if step.do is not None:
-        yield f"    - do: {step.do.text}" if step.where else f"    - {step.do.text}"
+        yield f"    - do: {_assignment(step.do)}" if step.where else f"    - {_assignment(step.do)}"
     else:
         yield f"    - by: {step.by}"
         yield "      cases:"
         for word, assignment in step.cases.items():
-            yield f"        {_key(word)}: {assignment.text if assignment else ''}"
+            yield f"        {_key(word)}: {_assignment(assignment) if assignment else ''}"
     if step.where:
         yield where
+
+
+def _assignment(found: Assignment) -> str:
+    return f"{spell(found.target)} {SIGN[found.op]}= {spell(found.value)}"
 
 
 def _map(value: Any) -> str:
@@ -105,9 +109,7 @@ def _key(word: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, Located):
-        return _scalar(value.text)
-    if isinstance(value, Assignment):
-        return _scalar(value.text)
+        return _scalar(spell(value.tree))
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (Mapping, Node)) or dataclasses.is_dataclass(value):
