@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..derive.program import program
+from ..language import expr
+from ..language.expr import Call
 from ..language.model import Op, Tensor
 from ..memo import memoised
 from .run_steps import compute_steps
@@ -173,11 +175,23 @@ class _Judge:
         """Whether a gradient depends neither on its own input nor on what was made of it."""
         outputs = {tensor.name for tensor in self.forward.outputs}
         wrong = {theirs for theirs, ours in self.tie.values.items() if ours == of or ours in outputs}
-        return not wrong & sources(self.backward, name)
+        return not wrong & sources(self.backward, name) and not jumps(self.forward, of)
 
     def described(self, arrays: Mapping[str, Any], sample: Sample) -> str:
         shapes = [f"{name} {list(array.shape)}" for name, array in arrays.items()]
         return ", ".join([*shapes, *(f"{name}={value}" for name, value in sample.attributes.items())])
+
+
+def jumps(op: Op, name: str) -> bool:
+    """Whether functions or choices stand on the way from an input to the outputs: flat, perhaps, but not linear."""
+    moving = {name}
+    for part in program(op).parts:
+        trees = [formula.value for formula in part.formulas if any(r.tensor in moving for r in formula.reads)]
+        if trees:
+            moving.add(part.target.tensor)
+        if any(isinstance(n, Call) and n.function not in ("prod", "number") for t in trees for n in expr.walk(t)):
+            return True
+    return False
 
 
 def sources(op: Op, name: str) -> set[str]:

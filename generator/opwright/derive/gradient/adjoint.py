@@ -121,8 +121,9 @@ class Reverse:
         )
         if value:
             self.statements.append(Statement(made, "set", {"": grouped(value)}))
-        for share in apart:
-            self.write(replace(share, target=made), "sum" if value or share is not apart[0] else "set")
+        for number, share in enumerate(sorted(apart, key=lambda share: not share.letters <= self.names(target))):
+            first = number == 0 and not value and share.letters <= self.names(target)
+            self.write(replace(share, target=made), "set" if first else "sum")
         self.settled[name] = (factor(made), target)
 
     def renamed_sum(self, value: Sum, name: str, before: int) -> Sum:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ...language import expr
-from ...language.expr import Call, Expr, Name, Read
+from ...language.expr import Call, Expr, Read
 from ...language.model import Op
 from ...language.spelling import spell
 from ...memo import memoised
@@ -110,34 +110,42 @@ def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]
 def joined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
     """Short values that one other statement reads, at the same letters, stand there."""
     found = list(statements)
-    for statement in statements:
-        target = statement.target
-        readers = [s for s in found if target.tensor in s.reads]
-        writers = [s for s in found if s.target.tensor == target.tensor]
-        plain_value = statement.op == "set" and not statement.by and not statement.where and len(writers) == 1
-        if target.tensor in wanted or not plain_value or len(readers) != 1:
+    for name in dict.fromkeys(statement.target.tensor for statement in statements):
+        writers = [statement for statement in found if statement.target.tensor == name]
+        readers = [statement for statement in found if name in statement.reads]
+        if name in wanted or len(writers) != 1 or len(readers) != 1:
             continue
-        (reader,) = readers
-        reads = [r for value in reader.cases.values() for r in expr.reads(value) if r.tensor == target.tensor]
-        value = statement.cases[""]
-        if len(reads) != 1 or reads[0].indices != target.indices or len(spell(value)) > SHORT:
-            continue
-        if reader.names & _letters(statements) != statement.names & _letters(statements):
-            continue
-        cases = {word: _standing(inner, target, value) for word, inner in reader.cases.items()}
-        found[found.index(reader)] = replace(reader, cases=cases)
-        found.remove(statement)
+        (statement,), (reader,) = writers, readers
+        if _fits(statement, reader):
+            target, value = statement.target, statement.cases[""]
+            cases = {word: _standing(inner, target, value) for word, inner in reader.cases.items()}
+            found[found.index(reader)] = replace(reader, cases=cases)
+            found.remove(statement)
     return found
+
+
+def _fits(statement: Statement, reader: Statement) -> bool:
+    """Whether a value may stand where it is read: as often as it is computed now, and over the same letters."""
+    target = statement.target
+    reads = [r for value in reader.cases.values() for r in expr.reads(value) if r.tensor == target.tensor]
+    bare = statement.op == "set" and not statement.by and not statement.where
+    if not bare or len(reads) != 1 or reads[0].indices != target.indices:
+        return False
+    own, whole = expr.names(target), frozenset[str]().union(*map(expr.names, reader.cases.values()))
+    inner = own | {name for index in reader.target.indices for name in expr.names(index)}
+    value = statement.cases[""]
+    return len(spell(value)) <= SHORT and own <= expr.names(value) and not _others(whole | inner, own, reader)
+
+
+def _others(names: frozenset[str], own: frozenset[str], reader: Statement) -> bool:
+    """Whether a statement walks letters that a value does not have."""
+    indices = [i for value in reader.cases.values() for read in expr.reads(value) for i in read.indices]
+    walked = {name for index in (*indices, *reader.target.indices) for name in expr.names(index)}
+    return bool(walked & names - own)
 
 
 def _standing(tree: Expr, read: Read, value: Expr) -> Expr:
     return replaced(tree, lambda node: value if node == read else None)
-
-
-def _letters(statements: Sequence[Statement]) -> frozenset[str]:
-    """Names that stand as indices."""
-    targets = (index for statement in statements for index in statement.target.indices)
-    return frozenset(index.id for index in targets if isinstance(index, Name))
 
 
 def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> tuple[frozenset[str], tuple[int, ...]]:
