@@ -67,10 +67,11 @@ class Programs:
         row = ", ".join(f"{name}: f32" for name in ("a", "b", "w", *outputs))
         letters = [letter for letter in "ncxk" if any(letter in self.walked(line) for line in self.lines)]
         ranges = ", ".join(f"{letter}: {letter.upper()}" for letter in letters)
-        steps = [line if line.startswith(("do:", "by:")) else line for line in self.lines]
-        body = "\n".join(f"    - {step}" for step in steps)
-        head = HEAD if any("mode" in line for line in steps) else HEAD.replace(HEAD.split("\n")[9] + "\n", "")
-        head = head if "alpha" in body else head.replace(head[head.index("  - {name: alpha") : head.index("inputs:")], "")
+        body = "\n".join(f"    - {line}" for line in self.lines)
+        head = HEAD if "by: mode" in body else HEAD.replace(HEAD.split("\n")[9] + "\n", "")
+        head = (
+            head if "alpha" in body else head.replace(head[head.index("  - {name: alpha") : head.index("inputs:")], "")
+        )
         head = head.replace("attributes:\ninputs:", "inputs:")
         return (
             f"{head}{chr(10).join(tensors)}\ndtypes:\n  - {{{row}, accumulate: f32}}\nsemantics:\n"

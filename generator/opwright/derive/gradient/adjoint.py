@@ -13,6 +13,7 @@ from dataclasses import replace
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
+from ...language.spelling import spell
 from ..phases import loose_axes
 from ..program import Axis, Formula, Part, program
 from .known import Known
@@ -20,6 +21,8 @@ from .rules import gradients
 from .statements import Need, Share, Statement, Underivable, diff, extent_of, plain
 from .sums import Sums
 from .terms import Sum, add, factor, grouped, product, quotient, renamed, select, terms_of, tree_of
+
+LONG = 400  # characters of a value, from which on its terms are added in several steps
 
 
 class Reverse:
@@ -29,13 +32,14 @@ class Reverse:
         self.op, self.found = op, program(op)
         self.of, self.outputs = tuple(of), tuple(outputs)
         self.needs = {part.number: self.needed(part) for part in self.found.parts}
-        self.taken = {*self.found.arrays, *self.found.letters, *map(diff, self.found.arrays)}
+        self.taken = {*self.found.arrays, *self.found.letters, *map(diff, (*self.of, *self.outputs))}
         self.active = self.moving()
         self.shares: dict[str, list[Share]] = {name: [] for name in self.active}
         self.settled: dict[str, tuple[Sum, Read | None]] = {}
         self.remote: dict[str, list[Share]] = {}
         self.statements: list[Statement] = []
         self.axes = {name: array.axes for name, array in self.found.arrays.items()}
+        self.axes |= {diff(name): self.found.arrays[name].axes for name in (*self.of, *self.outputs)}
         self.known = Known(self.found, self.needs, hidden)
         self.sums = Sums(self.found, self.known, self.fresh, self.write_sum)
 
@@ -115,7 +119,7 @@ class Reverse:
         if not apart and len(value) <= 1 and bare:
             self.settled[name] = (self.renamed_sum(value, name, before), target)
             return
-        made = Read(self.fresh(diff(name)) if name in self.outputs else diff(name), self.letters_only(target))
+        made = Read(self.fresh(diff(name)), self.letters_only(target))
         self.axes[made.tensor] = tuple(
             self.found.letters[index.id] for index in made.indices if isinstance(index, Name)
         )
@@ -130,7 +134,7 @@ class Reverse:
         """A gradient that is one new sum has that sum for its own."""
         made = self.statements[before:]
         if len(made) == 1 and value == factor(made[0].target) and name not in self.outputs:
-            old, new = made[0].target, replace(made[0].target, tensor=diff(name))
+            old, new = made[0].target, replace(made[0].target, tensor=self.fresh(diff(name)))
             self.statements[before:] = [replace(made[0], target=new)]
             self.axes[new.tensor] = self.axes[old.tensor]
             self.known.sums = {key: new if read == old else read for key, read in self.known.sums.items()}
@@ -316,6 +320,12 @@ class Reverse:
 
     def write(self, share: Share, op: str) -> None:
         """A share as a step: with the conditions that its reads do not make by themselves, and all its terms."""
+        (value, *words) = share.cases.values()
+        if not words and len(value) > 1 and len(spell(grouped(value))) > LONG:
+            for half in (value[: len(value) // 2], value[len(value) // 2 :]):
+                self.write(replace(share, cases={"": half}), op)
+                op = "sum"
+            return
         values = {word: grouped(value) if value else Number(0) for word, value in share.cases.items()}
         seen = {(i, a.extent, a.kind) for i, a in self.accesses((share.target, *_all_reads(values.values())))}
         missing = [n for n in share.needs if (n.indices[0], n.axes[0].extent, n.axes[0].kind) not in seen]
@@ -332,9 +342,7 @@ class Reverse:
 
     def accesses(self, reads: Iterable[Read]) -> Iterable[tuple[Expr, Axis]]:
         for read in reads:
-            name = read.tensor
-            axes = self.axes.get(name) or self.axes[name.removeprefix("diff_")]
-            yield from zip(read.indices, axes)
+            yield from zip(read.indices, self.axes[read.tensor])
 
 
 def _all_reads(values: Iterable[Expr]) -> list[Read]:

@@ -39,11 +39,11 @@ class Sums:
                 if value is not None:
                     result = add(result, value)
                     continue
-                outer, rest = self.parted(term, extra, share)
-                place = (share.letters, share.where, share.needs, frozenset(outer[0].factors))
-                _, scale, before = groups.get(place, (share, outer, ()))
+                outer, rest, own = self.parted(term, extra, share)
+                place = (own.letters, share.where, share.needs, frozenset(outer[0].factors))
+                _, scale, before = groups.get(place, (own, outer, ()))
                 scaled = product((Term(outer[0].coefficient / scale[0].coefficient),), rest)
-                groups[place] = share, scale, add(before, scaled)
+                groups[place] = own, scale, add(before, scaled)
         for share, outer, rest in groups.values():
             result = add(result, product(outer, factor(self.named(share, rest, name)))) if rest else result
         return result
@@ -60,10 +60,10 @@ class Sums:
         return () if nothing else None
 
     def looked_up(self, one: Sum, extra: frozenset[str], share: Share) -> Sum | None:
-        outer, rest = self.parted(one[0], extra, share)
+        outer, rest, own = self.parted(one[0], extra, share)
         if rest == ONE and not share.guarded:
             return outer
-        read = self.known.sum_of(share, rest)
+        read = self.known.sum_of(own, rest)
         return product(outer, factor(read)) if read is not None else None
 
     def names(self, read: Read) -> frozenset[str]:
@@ -80,8 +80,8 @@ class Sums:
         self.known.sums[self.known.key(share, rest)] = read
         return read
 
-    def parted(self, term: Term, extra: frozenset[str], share: Share) -> tuple[Sum, Sum]:
-        """What stands outside of the sum of a term over some letters, and what is added up."""
+    def parted(self, term: Term, extra: frozenset[str], share: Share) -> tuple[Sum, Sum, Share]:
+        """What stands outside of the sum of a term over some letters, what is added up, and over which."""
         outer = [Term(term.coefficient)]
         inner: list[Sum] = []
         for tree, power in term.factors:
@@ -102,7 +102,7 @@ class Sums:
         whole = outer[0]
         for more in outer[1:]:
             whole = times(whole, more)
-        return (whole,), rest
+        return (whole,), rest, replace(share, letters=share.letters - (extra - named))
 
     def chosen(self, tree: Call, extra: frozenset[str]) -> tuple[Term, Call]:
         """A factor of a value that is chosen or 0, and the choice without it."""
