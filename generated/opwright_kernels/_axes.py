@@ -7,6 +7,7 @@ an axis, and extents; or a `Refusal`. A run is a tuple of axes, which may be non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,8 +112,16 @@ def dtype_row(
     raise Refusal("dtypes", argument, ", ".join(f"{n} {d}" for n, d in given.items()), " or ".join(choices))
 
 
-def dtype_word(name: str, value: object, words: Words) -> str:
+def dtype_of(tensor: Described) -> str:
+    """The word of a tensor's data type; that of another one where there is no such word."""
+    own = dtype_name(tensor.dtype)
+    return next((word for word, dtype in DTYPE_OF.items() if dtype == own), own)
+
+
+def dtype_word(name: str, value: object, words: Words, default: str | None) -> str:
     """A word that states a data type, which `out` may say where the attribute does not."""
+    if value is None and default is not None:  # of an input that no row takes: that is refused with the rows
+        value = default if default in words.spellings else next(iter(words.spellings))
     if value is None:
         raise Refusal(f"{name}-missing", name, "not given", "the data type of the output, here or by `out`")
     return word(name, value, words)
@@ -237,6 +246,29 @@ def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool
         raise Refusal(f"{name}-unwanted", name, "given", f"left out, unless {say}")
     if value is None and wanted and not optional:
         raise Refusal(f"{name}-missing", name, "not given", f"an array, since {say}", wrong_kind=True)
+
+
+def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps: bool = False) -> tuple[int, ...]:
+    """The extents that a list says. Where they must have as many cells as `whole`, one of -1 is what is left of them.
+
+    With `keeps` an entry of 0 is the extent of `whole` at its place.
+    """
+    entries = int_list(name, value)
+    if any(entry < (0 if whole is None else -1) for entry in entries):
+        raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of at least {0 if whole is None else -1}")
+    if whole is None:
+        return entries
+    if keeps and any(entry == 0 for entry in entries[len(whole) :]):
+        got = f"{list(entries)}, with a 0 behind the last axis of {_say(whole)}"
+        raise Refusal(f"{name}-range", name, got, "0 where there is an extent to keep")
+    found = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
+    cells = math.prod(whole)
+    others = math.prod(entry for entry in found if entry != -1)
+    if found.count(-1) == 1 and others and cells % others == 0:
+        found[found.index(-1)] = cells // others
+    if -1 in found or math.prod(found) != cells:
+        raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of {cells} cells, as {_say(whole)} has")
+    return tuple(found)
 
 
 def counted(value: int, dtype: str) -> None:

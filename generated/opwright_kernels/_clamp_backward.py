@@ -86,7 +86,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -143,6 +145,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
+    roles=(
+        ("diff_src[x] = select(src[x] > least and src[x] < greatest, diff_dst[x], 0)", {"x": "batch"}),
+        ("diff_src[x] = select(src[x] > least and src[x] < greatest, diff_dst[x], 0)", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 
@@ -185,6 +191,10 @@ def clamp_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/clamp_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (least, greatest, use_dst)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (least, greatest, use_dst),
+        out,
+        threads,
+        specialize,
+    )

@@ -69,7 +69,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -119,6 +121,12 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            "dst[x] = select(src[x] >= 0, src[x], alpha * (2 * tanh(src[x] / 2) / (1 - tanh(src[x] / 2))))",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 
@@ -155,6 +163,10 @@ def elu(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/elu.md has every
     rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (alpha,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (alpha,),
+        out,
+        threads,
+        specialize,
+    )

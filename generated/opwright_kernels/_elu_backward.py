@@ -83,7 +83,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -138,6 +140,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
+    roles=(
+        ("diff_src[x] = select(src[x] > 0, diff_dst[x], diff_dst[x] * (src[x] + alpha))", {"x": "batch"}),
+        ("diff_src[x] = select(src[x] > 0, diff_dst[x], diff_dst[x] * alpha * exp(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 
@@ -178,6 +184,10 @@ def elu_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/elu_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (alpha, use_dst)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (alpha, use_dst),
+        out,
+        threads,
+        specialize,
+    )

@@ -72,7 +72,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -121,6 +123,13 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("gelu_erf", "gelu_tanh")},
+    roles=(
+        ("dst[x] = 0.5 * src[x] * (1 + erf(src[x] * 0.7071067811865476))", {"x": "batch"}),
+        (
+            "dst[x] = 0.5 * src[x] * (1 + tanh(0.7978845608028654 * (src[x] + 0.044715 * src[x] * src[x] * src[x])))",
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 
@@ -157,6 +166,10 @@ def gelu(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gelu.md has every
     rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (mode,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (mode,),
+        out,
+        threads,
+        specialize,
+    )

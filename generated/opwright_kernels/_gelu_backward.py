@@ -86,7 +86,9 @@ def resolve(
             "level": (True, 256),
             "slope": (True, 256),
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -144,6 +146,17 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("gelu_erf", "gelu_tanh")},
+    roles=(
+        ("near[x] = min(max(src[x], -12), 12)", {"x": "batch"}),
+        ("level[x] = erf(near[x] * 0.7071067811865476)", {"x": "batch"}),
+        ("level[x] = tanh(0.7978845608028654 * (near[x] + 0.044715 * near[x] * near[x] * near[x]))", {"x": "batch"}),
+        ("slope[x] = 0.7978845608028654 * exp(-0.5 * near[x] * near[x])", {"x": "batch"}),
+        (
+            "slope[x] = (1 - level[x] * level[x]) * 0.7978845608028654 * (1 + 0.134145 * near[x] * near[x])",
+            {"x": "batch"},
+        ),
+        ("diff_src[x] = diff_dst[x] * 0.5 * (1 + level[x] + near[x] * slope[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 
@@ -182,6 +195,10 @@ def gelu_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gelu_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (mode,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (mode,),
+        out,
+        threads,
+        specialize,
+    )

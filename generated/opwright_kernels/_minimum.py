@@ -89,7 +89,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -140,6 +142,9 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        ("dst[x] = min(src_0[x], src_1[x])", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 
@@ -179,6 +184,10 @@ def minimum(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/minimum.md has
     every rule and formula.
     """
-    _inputs = (src_0, src_1)
-    _attributes: Any = (auto_broadcast,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src_0, src_1),
+        (auto_broadcast,),
+        out,
+        threads,
+        specialize,
+    )

@@ -77,7 +77,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -128,6 +130,16 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={},
+    roles=(
+        (
+            (
+                "diff_src[x] = diff_dst[x] * (tanh(max(src[x], 0) + log1p(exp(-abs(src[x])))) + src[x] * select(src[x] "
+                ">= 0, 1 / (1 + exp(-src[x])), exp(src[x]) / (1 + exp(src[x]))) * (1 - pow(tanh(max(src[x], 0) + "
+                "log1p(exp(-abs(src[x])))), 2)))"
+            ),
+            {"x": "batch"},
+        ),
+    ),
     dtype_attributes={},
 )
 
@@ -162,6 +174,10 @@ def mish_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/mish_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = ()
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (),
+        out,
+        threads,
+        specialize,
+    )

@@ -80,7 +80,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -133,6 +135,10 @@ OPERATION = StepOperation(
     phases=1,
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
+    roles=(
+        ("diff_src[x] = diff_dst[x] / (2 * src[x])", {"x": "batch"}),
+        ("diff_src[x] = diff_dst[x] / (2 * sqrt(src[x]))", {"x": "batch"}),
+    ),
     dtype_attributes={},
 )
 
@@ -171,6 +177,10 @@ def sqrt_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/sqrt_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (use_dst,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (use_dst,),
+        out,
+        threads,
+        specialize,
+    )

@@ -8,16 +8,15 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as member
 from functools import partial
-from marshal import dumps
 from typing import Any
 
 import numpy as np
 
-from . import _isa, _specialize, _threads
+from . import _contractions, _isa, _remember, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
 from ._description import InputInfo
@@ -27,8 +26,6 @@ from ._numbers import snapshot
 from ._operation import Operation, allocated, thread_count
 from ._rules import Extent, dtype_name
 from ._words import describe
-
-KEPT = 512  # calls of an operation whose resolution is kept
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,7 @@ class Steps:
     lists: Mapping[str, Sequence[float]]
     between: Mapping[str, tuple[bool, int]]
     terms: int
+    letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
     group_class: str | None = None
 
     @property
@@ -105,6 +103,8 @@ class StepOperation(Operation):
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    contractions: tuple[_contractions.Contraction, ...] = ()
+    roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
@@ -120,15 +120,13 @@ class StepOperation(Operation):
             )
         return tuple([super(StepOperation, self).array(info, part) for part in snapshot(value)])
 
-    def call_steps(
-        self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any
-    ) -> Any:
+    def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:
             if specialize is not None:
                 _specialize.check("specialize", specialize)
             given = self.arrays(inputs)
-            attributes = [snapshot(attribute) for attribute in attributes]
+            attributes = tuple([snapshot(attribute) for attribute in attributes])
             targets = self.targets(out)
             resolution = self.resolved(given, self.completed(attributes, targets))
             return self.run_steps(resolution, given, targets, out, threads)
@@ -140,25 +138,17 @@ class StepOperation(Operation):
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
-        key = self.step_signature(given, attributes)
-        found = _resolutions.get(key) if key is not None else None
-        if found is None:
-            resolve: Any = self.resolve
-            found = resolve(*given, *attributes)
-            if key is not None:
-                if len(_resolutions) >= KEPT:
-                    _resolutions.clear()
-                _resolutions[key] = found
-        return found
-
-    def step_signature(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
-        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind."""
+        counts = tuple([len(value) for value in given if type(value) is tuple])
         single = [part for value in given for part in _parts(value)]
-        if not all(value is None or type(value) is np.ndarray for value in single) or not all(map(_plain, attributes)):
-            return None
-        arrays: list[Any] = [None if value is None else (value.dtype, value.shape) for value in single]
-        arrays += [len(value) for value in given if type(value) is tuple]
-        return (self.function, *arrays, dumps(tuple(attributes), 2))
+        key = _remember.key((self.function, counts), (), single, tuple(attributes))
+        found = _remember.CALLS.get(key)
+        if found is None:
+            told = _remember.attributes_of(key)
+            resolve: Any = self.resolve
+            found = resolve(*given, *(attributes if told is None else told))
+            if told is not None:
+                _remember.remember(key, found)
+        return found
 
     def targets(self, out: Any) -> list[Array | None]:
         """The caller's arrays to write into, in the order of the outputs."""
@@ -267,9 +257,6 @@ class StepOperation(Operation):
         self, resolution: Steps, label: str, row: Mapping[str, str], arrays: dict[str, Array], parts: int
     ) -> None:
         """Hand the arrays to the kernel, phase by phase."""
-        isa, _ = self.choice(label)
-        library = self.library(isa, label, "")
-        ffi = library.ffi
         accumulate = DTYPES[self.accumulate[resolution.row]]
         places = dict(resolution.places)
         for info in self.arrays_:
@@ -283,18 +270,44 @@ class StepOperation(Operation):
                 places[info.name] = resolution.outputs[info.name].places
             elif info.name not in arrays:  # one cell stands for an input that is left out
                 arrays[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        products, copied = self.products(resolution, arrays, places, accumulate)
+        kernel: Any = None
+        for phase in range(self.phases):
+            if phase in products:
+                products[phase].run(parts)
+            elif phase not in copied:
+                kernel = kernel or self.kernel(resolution, label, arrays, places)
+                if parts == 1:
+                    kernel(phase, 0, 1)
+                else:
+                    _threads.run(partial(kernel, phase), parts)
+
+    def products(
+        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
+    ) -> tuple[dict[int, _contractions.Product], set[int]]:
+        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
+        found: dict[int, _contractions.Product] = {}
+        copied = set()
+        for one in self.contractions:
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
+            if product is not None:
+                found[one.phase] = product
+                copied |= {one.copy} if product.direct else set()
+        return found, copied
+
+    def kernel(
+        self, resolution: Steps, label: str, arrays: Mapping[str, Array], places: Mapping[str, Places]
+    ) -> Callable[[int, int, int], object]:
+        """The loops of a call, for a phase, a part and the number of parts."""
+        isa, _ = self.choice(label)
+        library = self.library(isa, label, "")
+        ffi = library.ffi
         sizes = self.sizes_of(resolution, places, arrays, ffi)
         pointers = [
             pointer_of(ffi, ffi.typeof(f"{self.c_type(info, resolution.row)} *"), arrays[info.name], info.role)
             for info in self.arrays_
         ]
-        kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
-        for phase in range(self.phases):
-            run = partial(kernel, *pointers, sizes, phase)
-            if parts == 1:
-                run(0, 1)
-            else:
-                _threads.run(run, parts)
+        return partial(getattr(library.lib, f"{self.function}_{label}_{isa.name}"), *pointers, sizes)
 
     def sizes_of(self, resolution: Steps, places: Mapping[str, Places], arrays: Mapping[str, Array], ffi: Any) -> Any:
         """The struct of sizes of a call."""
@@ -372,18 +385,8 @@ class StepOperation(Operation):
         return not _is_walkable(value)
 
 
-_resolutions: dict[Any, Any] = {}
-
-
 def _parts(value: Any) -> tuple[Any, ...]:
     return value if type(value) is tuple else (value,)
-
-
-def _plain(attribute: Any) -> bool:
-    """Whether marshal tells `attribute` from all others."""
-    if type(attribute) in (list, tuple):
-        return all(type(entry) in (int, float) for entry in attribute)
-    return attribute is None or type(attribute) in (int, float, str, bool)
 
 
 def pointer_of(ffi: Any, ctype: Any, array: Array, role: str) -> Any:

@@ -54,9 +54,9 @@ def why_none(op: Op) -> str:
 # What specs claim.
 
 
-def astray(library: Library) -> Iterator[Problem]:
-    """Derived gradients that are not what follows from their operation any more."""
-    for op, origin, relation in _derived(library):
+def astray(op: Op, library: Library) -> Iterator[Problem]:
+    """That a derived gradient is not what follows from its operation any more."""
+    for origin, relation in _origins(op, library):
         of = tuple(tensor.name.removeprefix("diff_") for tensor in op.outputs)
         fix = f"write it anew: {COMMAND} {origin.op}{''.join(f' --of {name}' for name in of)} --write"
         try:
@@ -83,18 +83,17 @@ def _meaning(op: Op) -> Op:
     )
 
 
-def _derived(library: Library) -> Iterator[tuple[Op, Op, Relation]]:
-    for op in library.ops:
-        for relation in op.relations:
-            if relation.gradient_of:
-                yield op, library.op(relation.gradient_of), relation
+def _origins(op: Op, library: Library) -> Iterator[tuple[Op, Relation]]:
+    for relation in op.relations:
+        if relation.gradient_of:
+            yield library.op(relation.gradient_of), relation
 
 
 def claims(library: Library) -> Iterator[tuple[Op, Op, Tie]]:
     """Operations of steps, each with a gradient that a spec claims, and which tensors stand for which."""
-    for op, origin, _ in _derived(library):
-        yield origin, op, tied(origin, op)
     for op in library.ops:
+        for origin, _ in _origins(op, library):
+            yield origin, op, tied(origin, op)
         for relation in op.relations:
             other = library.op(relation.gradient) if relation.gradient else None
             if other is not None and op.stepped and other.stepped:

@@ -83,6 +83,15 @@ CALLS: tuple[Call, ...] = (
             ((4, 3, 5), (3, 3, 3), [2, 3, 3], [1, 1, 2], [0, 1, 1]),
         )
     ),
+    *(
+        ("static_reshape", [whole(2, 3, 4)], {"shape": shape, "special_zero": zero})
+        for shape, zero in (((4, 6), False), ([-1], False), ([0, -1], True), ((0, 0, 4, 1), True), ([24, -1], True), ([6, 2, 2], False))
+    ),
+    ("static_reshape", [whole(0, 3, dtype=np.int8)], {"shape": (5, 0), "special_zero": False}),
+    ("static_reshape", [whole(700, 2, dtype=np.int8)], {"shape": (20, 70), "special_zero": False}),
+    ("static_reshape", [whole()], {"shape": [], "special_zero": False}),
+    ("filled", [real(1)], {"extents": (3, 0, 2)}),
+    ("filled", [real(1)], {"extents": [3, 400]}),
     ("joined_rows", [[real(2, 3), real(4, 3)]], {}),
     ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
     *(
@@ -204,6 +213,20 @@ REFUSED: tuple[tuple[Call, str], ...] = (
     (("mat_mul", [whole(), whole(3, 4)], {}), "src-rank"),
     (("mat_mul", [whole(3), whole(4)], {}), "weights-shape"),
     (("arg_max", [np.broadcast_to(np.float32(0), (2**25,))], {"axes": [0]}), "index-overflow"),
+    *(
+        (("static_reshape", [whole(2, 3)], {"shape": shape, "special_zero": zero}), "shape-range")
+        for shape, zero in (
+            ((5,), False),
+            ([-1, -1], False),
+            ([4, -1], False),
+            ([-2, -3], False),
+            ([0, -1], False),
+            ((2, 3, 0), True),
+        )
+    ),
+    (("static_reshape", [whole(0, 3)], {"shape": [0, -1], "special_zero": True}), "shape-range"),
+    (("static_reshape", [whole(2, 3)], {"shape": 6, "special_zero": True}), "shape-kind"),
+    (("filled", [whole(1)], {"extents": [-1]}), "extents-range"),
     (("concat", [[whole(2, 3), whole(3, 3)]], {"axis": 1}), "src-shape"),
     (("concat", [[whole(2, 3), whole(3)]], {"axis": 1}), "src-rank"),
     (("concat", [[whole(2, 3), whole(2, 3, dtype=BF16)]], {"axis": 1}), "dtypes"),

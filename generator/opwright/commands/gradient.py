@@ -73,7 +73,7 @@ def _check(library: Library, only: str | None, out: Console) -> int:
     from ..gradients import astray, claims
     from ..oracle.slopes import disagreement
 
-    problems = [str(problem) for problem in astray(library)]
+    problems = [str(problem) for op in library.ops for problem in astray(op, library)]
     held = 0
     for forward, backward, tie in claims(library):
         if only in (None, forward.op, forward.function, backward.op, backward.function):

@@ -83,6 +83,7 @@ def tensors(op: Op) -> Iterator[Problem]:
     yield from _lacking(op)
     yield from _attributes(op)
     yield from _orders(op)
+    yield from _extents(op)
 
 
 def _is_number(text: str) -> bool:
@@ -197,6 +198,35 @@ def _orders(op: Op) -> Iterator[Problem]:
         if not attribute.required:
             yield Problem(attribute.at, "order-of", f"'{attribute.name}' must be required: no default orders all axes")
         seen.add(tensor.name)
+
+
+def _extents(op: Op) -> Iterator[Problem]:
+    """Lists that say the extents of a run of outputs."""
+    roles = {role for role, dim in op.dims.items() if dim.run}
+    inputs = frozenset[str]().union(*(expr.names(e.tree) for t in op.data_inputs for e in t.dims.values()))
+    truths = [attribute.name or "" for attribute in op.attributes if attribute.type == "bool"]
+    seen: set[str] = set()
+    for attribute in op.attributes:
+        name, at = attribute.name, attribute.at
+        if attribute.extents_of is None:
+            if attribute.fills or attribute.keeps:
+                yield Problem(
+                    at, "extents-of", "`fills` and `keeps` go with `extents_of`, the run whose extents a list says"
+                )
+            continue
+        yield from unknown(attribute.extents_of, roles, place(attribute.extents_of, at), "extents-of", "run of axes")
+        if attribute.fills:
+            yield from unknown(attribute.fills, roles, place(attribute.fills, at), "extents-of", "run of axes")
+        if attribute.keeps:
+            yield from unknown(attribute.keeps, truths, place(attribute.keeps, at), "extents-of", "truth attribute")
+        if attribute.keeps and not attribute.fills:
+            yield Problem(at, "extents-of", "`keeps` takes extents of the run that `fills` names; say it too")
+        dim = op.dims.get(attribute.extents_of)
+        if dim and (dim.symbol in inputs or dim.symbol in seen):
+            yield Problem(at, "extents-of", f"'{dim.symbol}' is told already, by an input or by another list")
+        if not attribute.required or attribute.min is not None or attribute.max is not None:
+            yield Problem(at, "extents-of", f"'{name}' is required, and has no min and max: it says extents")
+        seen.add(dim.symbol if dim else "")
 
 
 def _attributes(op: Op) -> Iterator[Problem]:

@@ -6,11 +6,13 @@ far as the spec tells it: at most one run of a tensor has a length that its shap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..derive.phases import apart, staged
 from ..derive.program import Array, Axis, program
+from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name, Read
 from ..language.model import Attribute, Op, Tensor
@@ -18,6 +20,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
+from .step_contraction import ContractionView, contracted_extents, contractions
 from .step_kernels import Member_, members, parameters
 from .step_lowering import LANES, words_of
 from .step_statements import StepWriter
@@ -62,7 +65,10 @@ class StepWrapper:
     phases: int
     dtype_attributes: dict[str, str]
     joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
-    terms: str
+    terms: tuple[str, ...]
+    contractions: tuple[ContractionView, ...]
+    extents: dict[str, str]  # of the letters of contractions
+    roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
     def imports(self) -> tuple[str, ...]:
@@ -83,7 +89,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
     default = attribute.default
     if attribute.required:
         default = None
-    elif default is None:
+    elif default is None or attribute.dtype_of:
         default, annotation = "None", f"{annotation} | None"
     elif kind == "string":
         default = f'"{default}"'
@@ -91,7 +97,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else f"({default},)"
+        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
@@ -131,6 +137,9 @@ def step_wrapper(op: Op) -> StepWrapper:
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
         joined={t.name: (t.joined, _size(t) if apart(op, t) else "") for t in op.inputs if t.joined},
         terms=_terms(op, writer),
+        contractions=contractions(op),
+        extents=contracted_extents(op, writer),
+        roles=role_table(op),
     )
 
 
@@ -212,11 +221,11 @@ def _cells(axis: Axis, writer: StepWriter) -> str:
     return f"({text})" if " " in text and "(" not in text else text
 
 
-def _terms(op: Op, writer: StepWriter) -> str:
-    """How many terms all steps have, as Python."""
+def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
+    """How many terms steps have, as Python; steps that have as many are one."""
     found = program(op)
     sums = []
     for part in found.parts:
         factors = [_cells(found.letters[letter], writer) for letter in part.letters]
         sums.append(" * ".join(factors) or "1")
-    return " + ".join(dict.fromkeys(sums)) or "1"
+    return tuple(dict.fromkeys(sums))

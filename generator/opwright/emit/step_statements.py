@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..derive.call_plan import Bind, Check, Compute, Extent, Join, plan
+from ..derive.call_plan import Bind, Check, Compute, Extent, Join, Stated, plan
 from ..derive.program import kind_of_extent, program
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
@@ -36,7 +36,7 @@ class StepWriter(Writer):
             if attribute.type == "bool":
                 self.add("truth", name=name)
             elif attribute.dtype_of:
-                self.add("dtype_word", name=name)
+                self.add("dtype_word", name=name, default=self.default_dtype(attribute))
             elif attribute.type == "string":
                 self.parse(attribute)
         for tensor in op.inputs:
@@ -62,6 +62,10 @@ class StepWriter(Writer):
                 self.compute(step)
             elif isinstance(step, Check):
                 self.check(step)
+            elif isinstance(step, Stated):
+                attribute = step.attribute
+                self.add("stated", name=attribute.name, symbol=step.symbol, whole=step.whole, keeps=attribute.keeps)
+                self.counted.add(step.symbol)
         self.lists()
         for tensor in op.inputs:
             if tensor.when is not None:
@@ -72,6 +76,13 @@ class StepWriter(Writer):
         for tensor in op.outputs:
             self.output(tensor)
         return tuple(self.statements)
+
+    def default_dtype(self, attribute: Attribute) -> str:
+        """The data type that the output has where neither the attribute nor `out` says one, as Python."""
+        inputs = {tensor.name for tensor in self.op.inputs}
+        if attribute.default in inputs:
+            return f"_axes.dtype_of({attribute.default})"
+        return repr(str(attribute.default)) if attribute.default else "None"
 
     # Where axes stand.
 

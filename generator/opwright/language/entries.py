@@ -89,6 +89,13 @@ class Attribute(Node):
         SYMBOL, "the size that the list has an entry for each of; one entry serves them all", silent=True
     )
     order_of: str | None = key(IDENTIFIER, "the tensor whose axes it orders: which one stands first, ...", silent=True)
+    extents_of: str | None = key(IDENTIFIER, "the run of axes whose extents it lists", silent=True)
+    fills: str | None = key(
+        IDENTIFIER, "the run that has as many cells as those extents; -1 is what is left of them", silent=True
+    )
+    keeps: str | None = key(
+        IDENTIFIER, "the truth attribute with which 0 is the extent of `fills` at its place", silent=True
+    )
     summary: str | None = key(Text(), "what it means")
     source: str | None = key(SLUG, "the page that says so, an entry of _sources.yaml")
     reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")

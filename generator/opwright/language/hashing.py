@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ..memo import memoised
 from .model import Op
 from .schema import Assignment, Located
 
@@ -49,11 +50,13 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+@memoised
 def full_hash(op: Op) -> str:
     """Of every word of an operation, shared parts included."""
     return digest(op)
 
 
+@memoised
 def semantic_hash(op: Op) -> str:
     """Of all that reaches a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
     dims = [[dim.symbol, dim.per_axis, dim.min, dim.typical] for dim in op.dims.values()]

@@ -20,8 +20,9 @@ from ..language.model import Op
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK, rounded
+from .step_call import StepValidation
 from .validate import NUMPY
-from .validate_steps import StepValidation, validate_steps
+from .validate_steps import validate_steps
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

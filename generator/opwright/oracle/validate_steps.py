@@ -7,7 +7,6 @@ array. The generated validators solve it, so that they can be held against this.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,25 +19,9 @@ from ..language.evaluate import evaluate
 from ..language.expr import Call, Inexact, Name
 from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
-from .extents import Fact, Facts, each
-from .validate import NUMPY, Array, UndecidedError, Validation, Validator
-
-# Where the axes of a tensor stand in its array, by their names.
-Places = dict[str, tuple[int, ...]]
-
-
-@dataclasses.dataclass(frozen=True)
-class StepValidation(Validation):
-    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read.
-
-    `arrays` are the inputs, a list of them joined to one.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    places: Mapping[str, Places] = dataclasses.field(default_factory=dict)
-    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
-    arrays: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+from .extents import Fact, Facts, each, extents_said
+from .step_call import Places, StepValidation
+from .validate import NUMPY, Array, UndecidedError, Validator
 
 
 def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
@@ -63,7 +46,7 @@ class StepValidator(Validator):
         for tensor, entry in zip(op.inputs, inputs, strict=False):
             if isinstance(entry, (list, tuple)):
                 self.lists_of[tensor.name] = list(entry)
-        self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, what the attribute that orders it says
+        self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, its order; by attribute, its extents
 
     def steps_validation(self) -> StepValidation:
         op = self.op
@@ -74,7 +57,7 @@ class StepValidator(Validator):
                 self.read_choice(attribute)
         row = self.row()
         for attribute in op.attributes:
-            if attribute.locates or attribute.per or attribute.order_of:
+            if attribute.locates or attribute.per or attribute.order_of or attribute.extents_of:
                 self.read_places(attribute)
         lengths = None if self.broken else self.lengths()
         facts: Facts = {}
@@ -132,7 +115,12 @@ class StepValidator(Validator):
 
     def read_choice(self, attribute: Attribute) -> None:
         if attribute.type == "string":
-            self.read_word(attribute)
+            alike = self.arrays.get(attribute.default or "") if attribute.dtype_of else None
+            if alike is not None and self.attributes.get(attribute.name or "") is None:
+                words = (value.value for value in attribute.values or ())
+                self.words[attribute.name or ""] = next((w for w in words if NUMPY[w] == alike.dtype), "")
+            else:
+                self.read_word(attribute)
             return
         value = self.chosen(attribute)
         if isinstance(value, (bool, np.bool_)):
@@ -153,8 +141,8 @@ class StepValidator(Validator):
             self.note(f"{name}-kind")
         elif attribute.per:
             self.numbers[name] = entries
-        elif attribute.order_of:
-            self.orders[attribute.order_of] = tuple(int(entry) for entry in entries)
+        elif attribute.order_of or attribute.extents_of:
+            self.orders[attribute.order_of or name] = tuple(int(entry) for entry in entries)
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
 
@@ -164,11 +152,12 @@ class StepValidator(Validator):
         """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
         op, allowed = self.op, self.op.spatial_rank
         most = max((array.ndim for array in self.arrays.values()), default=0)
-        runs = sorted(op.runs)
+        said = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
+        runs = sorted(op.runs - said.keys())
         lackable = sorted({str(t.dims[axis].tree.id) for t in op.tensors for axis in t.may_lack})  # type: ignore[union-attr]
         spans = [*((1, 0) for _ in lackable), range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
         for found in itertools.product(*spans):
-            lengths = dict(zip((*lackable, "", *runs), found, strict=True))
+            lengths = said | dict(zip((*lackable, "", *runs), found, strict=True))
             places = {name: self.placed(op.tensor(name), array.ndim, lengths) for name, array in self.arrays.items()}
             fitting = {name: place for name, place in places.items() if place is not None}
             if len(fitting) == len(places) and self.located(fitting):
@@ -288,6 +277,8 @@ class StepValidator(Validator):
                 value = self.named(symbol, facts) if symbol not in facts else None
                 if value is not None:
                     facts[symbol], grown = value, True
+            for attribute in op.attributes:
+                grown = self.state_extents(attribute, facts) or grown
             for name in list(pending):
                 tensor = op.tensor(name)
                 flexible = self.broadcasts(tensor)
@@ -311,6 +302,20 @@ class StepValidator(Validator):
             if constraint.expr and not all(each(self.value(constraint.expr, facts))):
                 self.note(constraint.id or "")
         return facts
+
+    def state_extents(self, attribute: Attribute, facts: Facts) -> bool:
+        """Learn the extents that a list says, once the run that it fills is known."""
+        if attribute.extents_of is None or (symbol := self.op.dims[attribute.extents_of].symbol) in facts:
+            return False
+        whole = facts.get(self.op.dims[attribute.fills].symbol) if attribute.fills else ()
+        if whole is None:
+            return False
+        keeps = self.words.get(attribute.keeps or "") == "true"
+        found = extents_said(self.orders[attribute.name or ""], each(whole) if attribute.fills else None, keeps)
+        if found is None:
+            self.note(f"{attribute.name}-range")
+        facts[symbol] = found or ()
+        return True
 
     def joined(self, lengths: Mapping[str, int]) -> Facts:
         """The sizes that inputs broadcast to."""
