@@ -18,8 +18,9 @@ from ..language.expr import Call, Inexact, Name
 from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_of
 from .extents import each
+from .step_call import StepValidation
 from .validate import NUMPY
-from .validate_steps import StepValidation, validate_steps
+from .validate_steps import validate_steps
 
 SEED = 20240229
 TRIES = 300
@@ -69,7 +70,7 @@ class _Sampler:
         for attribute in op.attributes:
             self.value(attribute, facts, values, rank, row)
         try:
-            self.named(facts)
+            self.named(facts, values)
             for attribute in (a for a in op.attributes if a.per):
                 values[attribute.name or ""] = self.entries(attribute, facts[attribute.per or ""])
             arrays = tuple(self.array(tensor, facts, values, row) for tensor in op.inputs)
@@ -120,17 +121,14 @@ class _Sampler:
         real = attribute.type == "f32[]"
         return [self.one(NUMBERS) if real else self.whole(attribute) for _ in range(count)]
 
-    def named(self, facts: dict[str, Any]) -> None:
-        """The named values that follow."""
-        pending = dict(self.op.lets)
+    def named(self, facts: dict[str, Any], values: Mapping[str, Any]) -> None:
+        """The named values that follow; KeyError where one follows from nothing."""
+        pending = {
+            symbol: let.value or let.cases[str(values[let.by or ""]).lower()] for symbol, let in self.op.lets.items()
+        }
         while pending:
-            symbol = next(
-                s for s, let in pending.items() if let.value is None or expr.names(let.value.tree) <= facts.keys()
-            )
-            let = pending.pop(symbol)
-            if let.value is None:
-                raise KeyError(symbol)
-            facts[symbol] = evaluate(let.value.tree, facts)
+            symbol = next((s for s, found in pending.items() if expr.names(found.tree) <= facts.keys()), "")
+            facts[symbol] = evaluate(pending.pop(symbol).tree, facts)
 
     # Arrays.
 

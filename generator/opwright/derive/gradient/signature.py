@@ -50,6 +50,7 @@ class _Signature:
         inputs = self.inputs(outputs)
         symbols = self.symbols(inputs, outputs)
         lets = {s: let for s, let in {**forward.let, **forward.padding}.items() if s in symbols}
+        lets |= {_told(s): let for s, let in forward.shape.items() if s in symbols and let.value is None}
         whole = set(made.of) == set(gradient(forward).of)
         return dataclasses.replace(
             forward,
@@ -239,7 +240,7 @@ class _Signature:
         tensors = tuple(tensors)
         words = {tensor.layout for tensor in tensors} | {name for t in tensors for name in t.broadcast_if}
         words |= {step.by for step in self.steps}
-        words |= {let.by for s, let in {**self.forward.let, **self.forward.padding}.items() if s in symbols}
+        words |= {let.by for s, let in self.forward.lets.items() if s in symbols}
         roles = {role for role, dim in self.forward.dims.items() if dim.symbol in symbols}
         return tuple(
             dataclasses.replace(a, source=None, reason=None, dtype_of=None)
@@ -263,12 +264,11 @@ class _Signature:
 
     def shaped(self, symbol: str, let: Let, inputs: tuple[Tensor, ...]) -> list[Constraint]:
         """What the forward operation makes of an extent, which the gradient is told."""
-        if let.value is None:
-            raise Underivable(f"the extent {symbol} of its output is chosen by '{let.by}'")
+        value = let.value.tree if let.value is not None else Name(_told(symbol))
         given = next(tensor.name for tensor in inputs if tensor.name in map(diff, self.made.outputs))
         own = Constraint(
             id=f"{symbol.lower()}-follows",
-            expr=located(Binary("==", Name(symbol), let.value.tree)),
+            expr=located(Binary("==", Name(symbol), value)),
             say=f"{given} has the extents of what {self.forward.op} makes of its input",
             argument=given,
         )
@@ -277,6 +277,11 @@ class _Signature:
 
 def _assignment(target: Read, op: str, value: Expr) -> Assignment:
     return Assignment(target, op, value, "", HERE)
+
+
+def _told(symbol: str) -> str:
+    """The name of what an attribute's word makes of an extent."""
+    return f"{symbol}told"
 
 
 def _solvable(tree: Expr) -> bool:
