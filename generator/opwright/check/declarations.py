@@ -26,12 +26,12 @@ PACKAGE_RULES = frozenset({
 ARGUMENT_RULES = ("missing", "kind", "int64", "length", "range", "value", "rank", "shape", "shape-missing")
 # Which types of attribute each key belongs to.
 KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
-    "symbol": ("s64", "s64[]", "f32"),
-    "min": ("s64", "s64[]", "f32"),
-    "max": ("s64", "s64[]", "f32"),
-    "length": ("s64[]",),
+    "symbol": ("s64", "s64[]", "f32", "f32[]"),
+    "min": ("s64", "s64[]", "f32", "f32[]"),
+    "max": ("s64", "s64[]", "f32", "f32[]"),
+    "length": ("s64[]", "f32[]"),
     "surplus": ("s64[]",),
-    "neutral": ("s64[]",),
+    "neutral": ("s64[]", "f32[]"),
     "shape_of": ("s64[]",),
     "values": ("string",),
     "refuse": ("string",),
@@ -151,7 +151,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
     said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
-    if attribute.type != "s64[]" or any(said):
+    if attribute.type not in ("s64[]", "f32[]") or any(said):
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):

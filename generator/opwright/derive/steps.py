@@ -230,7 +230,7 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
     yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
-        if isinstance(node, Call) and node.function in ("any", "all"):
+        if isinstance(node, Call) and node.function in ("any", "all", "scaled"):
             yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is no function of values")
 
 
