@@ -38,6 +38,79 @@ def add(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def avg_pool(
+    src: ArrayLike,
+    *,
+    strides: Integers,
+    pads_begin: Integers,
+    pads_end: Integers,
+    kernel: Integers,
+    exclude_pad: bool,
+    rounding_type: str = "floor",
+    auto_pad: str = "none",
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def batch_norm_forward_training(
+    src: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    epsilon: float,
+    momentum: float = 0.5,
+    data_format: str = "NXC",
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def batch_norm_inference(
+    src: ArrayLike,
+    gamma: ArrayLike,
+    beta: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    *,
+    epsilon: float,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def batch_norm_training_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    *,
+    epsilon: float,
+    data_format: str = "NXC",
+    use_affine: bool = True,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def bias_add(
+    src: ArrayLike,
+    bias: ArrayLike,
+    *,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def bias_add_backward(
+    diff_dst: ArrayLike,
+    *,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def clamp(
     src: ArrayLike,
     *,
@@ -166,11 +239,45 @@ def convolution_backward_weights(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def dequantize(
+    src: ArrayLike,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    scales: Any,
+    zps: Integers = (0,),
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def divide(
     src_0: ArrayLike,
     src_1: ArrayLike,
     *,
     auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def dynamic_dequantize(
+    src: ArrayLike,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def dynamic_quantize(
+    src: ArrayLike,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    dtype: str | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
@@ -226,6 +333,20 @@ def greater_equal(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def group_norm(
+    src: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    groups: int,
+    keep_stats: bool = True,
+    use_affine: bool = True,
+    epsilon: float = 1e-5,
+    data_format: str = "NXC",
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def hard_sigmoid(
     src: ArrayLike,
     *,
@@ -260,6 +381,34 @@ def hard_swish_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def layer_norm(
+    src: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    keep_stats: bool = True,
+    begin_norm_axis: int = -1,
+    use_affine: bool = True,
+    epsilon: float = 1e-5,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def layer_norm_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    begin_norm_axis: int = -1,
+    use_affine: bool = True,
+    epsilon: float = 1e-5,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def leaky_relu(
     src: ArrayLike,
     *,
@@ -275,6 +424,23 @@ def log(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def log_softmax(
+    src: ArrayLike,
+    *,
+    axis: int = -1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def log_softmax_backward(
+    diff_dst: ArrayLike,
+    dst: ArrayLike,
+    *,
+    axis: int = -1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def mat_mul(
     src: ArrayLike,
     weights: ArrayLike,
@@ -283,6 +449,22 @@ def mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
     accumulation_mode: str = "strict",
+    dtype: str | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def max_pool(
+    src: ArrayLike,
+    *,
+    strides: Integers,
+    pads_begin: Integers,
+    pads_end: Integers,
+    kernel: Integers,
+    rounding_type: str = "floor",
+    auto_pad: str = "none",
+    dilations: Integers | None = None,
+    data_format: str = "NXC",
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
@@ -337,6 +519,28 @@ def power(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def quantize(
+    src: ArrayLike,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    scales: Any,
+    zps: Integers = (0,),
+    dtype: str | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def rms_norm(
+    src: ArrayLike,
+    gamma: ArrayLike | None = None,
+    *,
+    epsilon: float = 1e-5,
+    begin_norm_axis: int = -1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def relu(
     src: ArrayLike,
     *,
@@ -356,6 +560,69 @@ def relu_backward(
 def reciprocal(
     src: ArrayLike,
     *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_l1(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_l2(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_max(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_mean(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_min(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_prod(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_sum(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
@@ -405,6 +672,18 @@ def soft_max(
     *,
     axis: int = 1,
     mode: str = "none",
+    keep_stats: bool = False,
+    dtype: str | None = None,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_max_backward(
+    diff_dst: ArrayLike,
+    dst: ArrayLike,
+    *,
+    axis: int = 1,
+    dtype: str | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
@@ -454,6 +733,14 @@ def squared_difference(
     src_1: ArrayLike,
     *,
     auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def static_transpose(
+    src: ArrayLike,
+    *,
+    order: Integers,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,

@@ -66,7 +66,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -149,6 +151,10 @@ def exp(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/exp.md has every
     rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = ()
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (),
+        out,
+        threads,
+        specialize,
+    )

@@ -86,7 +86,9 @@ def resolve(
             "level": (True, 256),
             "slope": (True, 256),
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -193,6 +195,10 @@ def gelu_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gelu_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (mode,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (mode,),
+        out,
+        threads,
+        specialize,
+    )

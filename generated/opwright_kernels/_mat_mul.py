@@ -16,7 +16,11 @@ from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
 
 WORDS: dict[str, rules.Words] = {
     "accumulation_mode": rules.Words(
-        {"strict": "strict", "relaxed": "relaxed", "any": "any", "f32": "f32"},
+        {"strict": "strict", "relaxed": "relaxed", "any": "any", "f32": "f32", "s32": "s32", "f16": "f16"},
+        {},
+    ),
+    "dtype": rules.Words(
+        {"f32": "f32", "bf16": "bf16", "f16": "f16"},
         {},
     ),
 }
@@ -26,7 +30,9 @@ LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ROWS = (
     {"src": "float32", "weights": "float32", "bias": "float32", "dst": "float32"},
+    {"src": "bfloat16", "weights": "bfloat16", "bias": "bfloat16", "dst": "float32"},
     {"src": "bfloat16", "weights": "bfloat16", "bias": "bfloat16", "dst": "bfloat16"},
+    {"src": "float16", "weights": "float16", "bias": "float16", "dst": "float32"},
     {"src": "float16", "weights": "float16", "bias": "float16", "dst": "float16"},
 )
 
@@ -38,37 +44,40 @@ def resolve(
     transpose_a: Any,
     transpose_b: Any,
     accumulation_mode: Any,
+    dtype: Any,
 ) -> Steps:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
     transpose_a = _axes.truth("transpose_a", transpose_a)
     transpose_b = _axes.truth("transpose_b", transpose_b)
     accumulation_mode = rules.word("accumulation_mode", accumulation_mode, WORDS["accumulation_mode"])
+    dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
     row = _axes.dtype_row(
         ROWS,
         {"src": src, "weights": weights, "bias": bias},
-        {},
+        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
     )
     rank = 0
 
-    src_B_n_ = _axes.rest("src", src, 1 + 1)
+    M_n_ = _axes.present(src, 1)
+    src_B_n_ = _axes.rest("src", src, M_n_ + 1)
     src_at_ = _axes.placed(
         LAYOUTS["transpose_a"]["true" if transpose_a else "false"],
-        {"B": src_B_n_, "M": 1, "K": 1},
+        {"B": src_B_n_, "M": M_n_, "K": 1},
         {},
     )
     src_axes_ = _axes.split(src.shape, src_at_, ("B",))
     M = src_axes_["M"]
     K = src_axes_["K"]
 
-    weights_B_n_ = _axes.rest("weights", weights, 1 + 1)
+    N_n_ = _axes.present(weights, 1)
+    weights_B_n_ = _axes.rest("weights", weights, 1 + N_n_)
     weights_at_ = _axes.placed(
         LAYOUTS["transpose_b"]["true" if transpose_b else "false"],
-        {"B": weights_B_n_, "K": 1, "N": 1},
+        {"B": weights_B_n_, "K": 1, "N": N_n_},
         {},
     )
     weights_axes_ = _axes.split(weights.shape, weights_at_, ("B",))
     _axes.fits("weights", weights.shape, weights_axes_, {"K": K})
-    N = weights_axes_["N"]
     B = _axes.joined(
         "B",
         (
@@ -86,17 +95,23 @@ def resolve(
             {},
         )
         bias_axes_ = _axes.split(bias.shape, bias_at_, ())
-        _axes.fits("bias", bias.shape, bias_axes_, {"N": N})
+    N = _axes.joined(
+        "N",
+        (
+            ("weights", weights_axes_["N"], False),
+            ("bias", None if bias is None else bias_axes_["N"], True),
+        ),
+    )
     dst_at_ = _axes.placed(
         ("B", "M", "N"),
-        {"B": B_n_, "M": 1, "N": 1},
+        {"B": B_n_, "M": M_n_, "N": N_n_},
         {},
     )
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "M": M, "N": N})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={"accumulation_mode": accumulation_mode},
+        words={"accumulation_mode": accumulation_mode, "dtype": dtype},
         values={
             "B": B,
             "M": M,
@@ -118,7 +133,10 @@ def resolve(
         between={
             "sums": (False, rules.prod(b_ for b_ in B) * M * N),
         },
-        terms=rules.prod(b_ for b_ in B) * M * N * K + rules.prod(b_ for b_ in B) * M * N,
+        terms=sum((
+            rules.prod(b_ for b_ in B) * M * N * K,
+            rules.prod(b_ for b_ in B) * M * N,
+        )),
         letters={"b": tuple(b_ for b_ in B), "m": (M,), "n": (N,), "k": (K,)},
     )
 
@@ -132,19 +150,23 @@ OPERATION = StepOperation(
         InputInfo("bias", "bias", True, False),
     ),
     output="dst",
-    attributes=dict.fromkeys(("transpose_a", "transpose_b", "accumulation_mode"), "any"),
-    defaults={"transpose_a": False, "transpose_b": False, "accumulation_mode": "strict"},
+    attributes=dict.fromkeys(("transpose_a", "transpose_b", "accumulation_mode", "dtype"), "any"),
+    defaults={"transpose_a": False, "transpose_b": False, "accumulation_mode": "strict", "dtype": None},
     rows=(
         ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
+        ("bf16_bf16_bf16_f32", ROWS[1]),
+        ("bf16", ROWS[2]),
+        ("f16_f16_f16_f32", ROWS[3]),
+        ("f16", ROWS[4]),
     ),
     layouts={},
     classes=(),
     fast={},
     kernels=(
         ("mat_mul_f32", "f32", (), "", ""),
+        ("mat_mul_bf16_bf16_bf16_f32", "bf16_bf16_bf16_f32", (), "", ""),
         ("mat_mul_bf16", "bf16", (), "", ""),
+        ("mat_mul_f16_f16_f16_f32", "f16_f16_f16_f32", (), "", ""),
         ("mat_mul_f16", "f16", (), "", ""),
     ),
     cdef="",
@@ -186,7 +208,7 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=2,
-    accumulate=("float32", "float32", "float32"),
+    accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
     contractions=(
         Contraction(
@@ -205,7 +227,7 @@ OPERATION = StepOperation(
         ),
         ("dst[b, m, n] = sums[b, m, n] + bias[n]", {"b": "rows", "m": "rows", "n": "batch"}),
     ),
-    dtype_attributes={},
+    dtype_attributes={"dtype": "dst"},
 )
 
 
@@ -217,6 +239,7 @@ def mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
     accumulation_mode: str = "strict",
+    dtype: str | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
@@ -224,25 +247,28 @@ def mat_mul(
     """The product of two matrices, or of stacks of them, and a bias.
 
     Inputs:
-        src: The left factor. Shape: (B, M, K) as false or (B, K, M) as true.
-        weights: The right factor. Shape: (B, K, N) as false or (B, N, K) as true.
+        src: The left factor. Shape: (B, M, K) as false or (B, K, M) as true, or without M.
+        weights: The right factor. Shape: (B, K, N) as false or (B, N, K) as true, or without N.
         bias (optional): Added to every row. Shape: (N).
 
     Attributes:
         transpose_a: Whether the last two axes of src are exchanged. True or False.
         transpose_b: Whether the last two axes of weights are exchanged. True or False.
-        accumulation_mode: How exactly sums are made; all words are computed in f32. "strict", "relaxed", "any"
-            or "f32".
+        accumulation_mode: How exact sums have to be at least. "strict", "relaxed", "any", "f32", "s32" or
+            "f16".
+        dtype: The data type of dst; that of src unless this or out says another. "f32", "bf16" or "f16".
 
     Returns:
-        dst: The product. Shape: (B, M, N).
+        dst: The product. Shape: (B, M, N), or without M or N.
 
     Sizes:
         B stack, M rows, N columns, K depth.
 
     dtypes, one row per call:
         all f32; sums in f32
+        src bf16, weights bf16, bias bf16, dst f32; sums in f32
         all bf16; sums in f32
+        src f16, weights f16, bias f16, dst f32; sums in f32
         all f16; sums in f32
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
@@ -250,6 +276,10 @@ def mat_mul(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/mat_mul.md has
     every rule and formula.
     """
-    _inputs = (src, weights, bias)
-    _attributes: Any = (transpose_a, transpose_b, accumulation_mode)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, weights, bias),
+        (transpose_a, transpose_b, accumulation_mode, dtype),
+        out,
+        threads,
+        specialize,
+    )

@@ -18,11 +18,21 @@ WORDS: dict[str, rules.Words] = {
         {"none": "none", "inf_as_zero": "inf_as_zero"},
         {},
     ),
+    "dtype": rules.Words(
+        {"f32": "f32", "bf16": "bf16", "f16": "f16"},
+        {},
+    ),
 }
 LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ROWS = (
-    {"src": "float32", "dst": "float32"},
+    {"src": "float32", "dst": "float32", "stats": "float32"},
+    {"src": "float32", "dst": "bfloat16", "stats": "float32"},
+    {"src": "float32", "dst": "float16", "stats": "float32"},
+    {"src": "bfloat16", "dst": "float32", "stats": "float32"},
+    {"src": "bfloat16", "dst": "bfloat16", "stats": "float32"},
+    {"src": "float16", "dst": "float32", "stats": "float32"},
+    {"src": "float16", "dst": "float16", "stats": "float32"},
 )
 
 
@@ -30,13 +40,17 @@ def resolve(
     src: Any,
     axis: Any,
     mode: Any,
+    keep_stats: Any,
+    dtype: Any,
 ) -> Steps:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
     mode = rules.word("mode", mode, WORDS["mode"])
+    keep_stats = _axes.truth("keep_stats", keep_stats)
+    dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
     row = _axes.dtype_row(
         ROWS,
         {"src": src},
-        {},
+        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
     )
     axis = rules.integer("axis", axis)
     rank = 0
@@ -60,28 +74,42 @@ def resolve(
     )
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
+    stats_at_ = _axes.placed(
+        ("B", "One", "A"),
+        {"B": B_n_, "One": 1, "A": A_n_},
+        {},
+    )
+    stats_shape_ = _axes.join(stats_at_, {"B": tuple(b_ for b_ in B), "One": 1, "A": tuple(a_ for a_ in A)})
+    rules.output_bytes(stats_shape_, ROWS[row]["stats"])
     return Steps(
         row=row,
-        words={"mode": mode},
+        words={"mode": mode, "dtype": dtype},
         values={
             "B": B,
             "C": C,
             "A": A,
             "axis": axis,
+            "keep_stats": keep_stats,
         },
         places={
             "src": src_at_,
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
+            "stats": Output(stats_shape_, stats_at_),
         },
-        absent=frozenset(()),
+        absent=frozenset((*(() if keep_stats else ("stats",)), )),
         lists={},
         between={
             "peak": (True, 256),
+            "base": (True, 256),
             "total": (True, 256),
         },
-        terms=rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+        terms=sum((
+            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A),
+            rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A) * 1,
+        )),
     )
 
 
@@ -92,16 +120,28 @@ OPERATION = StepOperation(
         InputInfo("src", "src", False, False),
     ),
     output="dst",
-    attributes=dict.fromkeys(("axis", "mode"), "any"),
-    defaults={"axis": 1, "mode": "none"},
+    attributes=dict.fromkeys(("axis", "mode", "keep_stats", "dtype"), "any"),
+    defaults={"axis": 1, "mode": "none", "keep_stats": False, "dtype": None},
     rows=(
         ("f32", ROWS[0]),
+        ("f32_bf16_f32", ROWS[1]),
+        ("f32_f16_f32", ROWS[2]),
+        ("bf16_f32_f32", ROWS[3]),
+        ("bf16_bf16_f32", ROWS[4]),
+        ("f16_f32_f32", ROWS[5]),
+        ("f16_f16_f32", ROWS[6]),
     ),
     layouts={},
     classes=(),
     fast={},
     kernels=(
         ("soft_max_f32", "f32", (), "", ""),
+        ("soft_max_f32_bf16_f32", "f32_bf16_f32", (), "", ""),
+        ("soft_max_f32_f16_f32", "f32_f16_f32", (), "", ""),
+        ("soft_max_bf16_f32_f32", "bf16_f32_f32", (), "", ""),
+        ("soft_max_bf16_bf16_f32", "bf16_bf16_f32", (), "", ""),
+        ("soft_max_f16_f32_f32", "f16_f32_f32", (), "", ""),
+        ("soft_max_f16_f16_f32", "f16_f16_f32", (), "", ""),
     ),
     cdef="",
     declared={},
@@ -111,13 +151,16 @@ OPERATION = StepOperation(
         "C": "classes",
         "A": "after",
         "axis": "axis",
+        "keep_stats": "keep_stats",
     },
     arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
         ArrayInfo("dst", "output", {"B": "B", "C": "", "A": "A"}),
+        ArrayInfo("stats", "output", {"B": "B", "One": "", "A": "A"}),
         ArrayInfo("peak", "between", {}),
+        ArrayInfo("base", "between", {}),
         ArrayInfo("total", "between", {}),
     ),
     fields=(
@@ -132,19 +175,31 @@ OPERATION = StepOperation(
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_A", "stride", "dst", "A", 64, 0),
+        Field("stats_B", "stride", "stats", "B", 64, 0),
+        Field("stats_One", "stride", "stats", "One", 0, 0),
+        Field("stats_A", "stride", "stats", "A", 64, 0),
         Field("peak_cells", "cells", "peak", "", 0, 0),
+        Field("base_cells", "cells", "base", "", 0, 0),
         Field("total_cells", "cells", "total", "", 0, 0),
+        Field("word_mode", "word", "mode", "", 0, 0),
     ),
-    outputs=("dst",),
+    outputs=("dst", "stats"),
     phases=1,
-    accumulate=("float32",),
-    words={},
+    accumulate=("float32", "float32", "float32", "float32", "float32", "float32", "float32"),
+    words={"mode": ("none", "inf_as_zero")},
     roles=(
         ("peak[b, a] max= src[b, c, a]", {"b": "batch", "c": "reduced", "a": "batch"}),
-        ("total[b, a] += exp(src[b, c, a] - peak[b, a])", {"b": "batch", "c": "reduced", "a": "batch"}),
-        ("dst[b, c, a] = exp(src[b, c, a] - peak[b, a]) / total[b, a]", {"b": "batch", "c": "rows", "a": "batch"}),
+        ("base[b, a] = peak[b, a]", {"b": "batch", "a": "batch"}),
+        ("base[b, a] = select(peak[b, a] == -inf, 0, peak[b, a])", {"b": "batch", "a": "batch"}),
+        ("total[b, a] += exp(src[b, c, a] - base[b, a])", {"b": "batch", "c": "reduced", "a": "batch"}),
+        ("dst[b, c, a] = exp(src[b, c, a] - base[b, a]) / total[b, a]", {"b": "batch", "c": "rows", "a": "batch"}),
+        (
+            "dst[b, c, a] = select(peak[b, a] == -inf, 0, exp(src[b, c, a] - base[b, a]) / total[b, a])",
+            {"b": "batch", "c": "columns", "a": "batch"},
+        ),
+        ("stats[b, o, a] = base[b, a] + log(total[b, a])", {"b": "batch", "a": "batch", "o": "stretched"}),
     ),
-    dtype_attributes={},
+    dtype_attributes={"dtype": "dst"},
 )
 
 
@@ -153,7 +208,9 @@ def soft_max(
     *,
     axis: int = 1,
     mode: str = "none",
-    out: ArrayLike | None = None,
+    keep_stats: bool = False,
+    dtype: str | None = None,
+    out: tuple[ArrayLike | None, ...] | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
@@ -163,23 +220,36 @@ def soft_max(
         src: The numbers. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that adds up to 1. An integer.
-        mode: What becomes of rows in which all cells are -inf. "none" or "inf_as_zero".
+        axis: The axis that is worked on. An integer.
+        mode: What becomes of an axis on which all cells are -inf; NaN or 0. "none" or "inf_as_zero".
+        keep_stats: Whether stats is returned. True or False.
+        dtype: The data type of dst; that of src unless this or out says another. "f32", "bf16" or "f16".
 
     Returns:
         dst: Their shares. Shape: (B, C, A).
+        stats (only where keep_stats): The logarithms of the sums of exponentials. Shape: (B, 1, A).
 
     Sizes:
         B before, C classes, A after.
 
     dtypes, one row per call:
         all f32; sums in f32
+        src f32, dst bf16, stats f32; sums in f32
+        src f32, dst f16, stats f32; sums in f32
+        src bf16, dst f32, stats f32; sums in f32
+        src bf16, dst bf16, stats f32; sums in f32
+        src f16, dst f32, stats f32; sums in f32
+        src f16, dst f16, stats f32; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/soft_max.md has
-    every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
+    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
+    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
+    anything is written. docs/soft_max.md has every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (axis, mode)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (axis, mode, keep_stats, dtype),
+        out,
+        threads,
+        specialize,
+    )

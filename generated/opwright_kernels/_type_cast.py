@@ -34,7 +34,7 @@ def resolve(
     dtype: Any,
 ) -> Steps:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"])
+    dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], None)
     row = _axes.dtype_row(
         ROWS,
         {"src": src},
@@ -73,7 +73,9 @@ def resolve(
         lists={},
         between={
         },
-        terms=rules.prod(x_ for x_ in X),
+        terms=sum((
+            rules.prod(x_ for x_ in X),
+        )),
     )
 
 
@@ -163,6 +165,10 @@ def type_cast(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/type_cast.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (dtype,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (dtype,),
+        out,
+        threads,
+        specialize,
+    )

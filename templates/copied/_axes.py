@@ -111,8 +111,16 @@ def dtype_row(
     raise Refusal("dtypes", argument, ", ".join(f"{n} {d}" for n, d in given.items()), " or ".join(choices))
 
 
-def dtype_word(name: str, value: object, words: Words) -> str:
+def dtype_of(tensor: Described) -> str:
+    """The word of a tensor's data type; that of another one where there is no such word."""
+    own = dtype_name(tensor.dtype)
+    return next((word for word, dtype in DTYPE_OF.items() if dtype == own), own)
+
+
+def dtype_word(name: str, value: object, words: Words, default: str | None) -> str:
     """A word that states a data type, which `out` may say where the attribute does not."""
+    if value is None and default is not None:  # of an input that no row takes: that is refused with the rows
+        value = default if default in words.spellings else next(iter(words.spellings))
     if value is None:
         raise Refusal(f"{name}-missing", name, "not given", "the data type of the output, here or by `out`")
     return word(name, value, words)

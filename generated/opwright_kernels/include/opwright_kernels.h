@@ -2343,6 +2343,350 @@ void add_s32_portable(
     int32_t *restrict dst,
     const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// AvgPool; what it computes stands at the head of c/avg_pool_*.c.
+
+typedef struct opwright_avg_pool_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t S[3]; //
+    int64_t K[3]; //
+    int64_t PB[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t total_cells; //
+    int64_t cells_cells; //
+    int64_t word_exclude_pad; //
+} opwright_avg_pool_sizes;
+
+void avg_pool_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict total,
+    float *restrict cells,
+    const opwright_avg_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void avg_pool_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict total,
+    float *restrict cells,
+    const opwright_avg_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void avg_pool_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict total,
+    float *restrict cells,
+    const opwright_avg_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// BatchNormForwardTraining; what it computes stands at the head of c/batch_norm_forward_training_*.c.
+
+typedef struct opwright_batch_norm_forward_training_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double epsilon; //
+    double momentum; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[64]; //
+    int64_t mean_C; //
+    int64_t variance_C; //
+    int64_t gamma_C; //
+    int64_t beta_C; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[64]; //
+    int64_t running_mean_C; //
+    int64_t running_variance_C; //
+    int64_t batch_mean_C; //
+    int64_t batch_variance_C; //
+    int64_t total_cells; //
+    int64_t spread_cells; //
+    int64_t batch_mean_sum__cells; //
+    int64_t batch_variance_sum__cells; //
+} opwright_batch_norm_forward_training_sizes;
+
+void batch_norm_forward_training_f32_portable(
+    const float *restrict src,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    const float *restrict beta,
+    float *restrict dst,
+    float *restrict running_mean,
+    float *restrict running_variance,
+    float *restrict batch_mean,
+    float *restrict batch_variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict batch_mean_sum_,
+    float *restrict batch_variance_sum_,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_portable(
+    const opwright_bf16 *restrict src,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_bf16 *restrict dst,
+    float *restrict running_mean,
+    float *restrict running_variance,
+    float *restrict batch_mean,
+    float *restrict batch_variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict batch_mean_sum_,
+    float *restrict batch_variance_sum_,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_forward_training_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict mean,
+    const opwright_bf16 *restrict variance,
+    const opwright_bf16 *restrict gamma,
+    const opwright_bf16 *restrict beta,
+    opwright_bf16 *restrict dst,
+    opwright_bf16 *restrict running_mean,
+    opwright_bf16 *restrict running_variance,
+    opwright_bf16 *restrict batch_mean,
+    opwright_bf16 *restrict batch_variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict batch_mean_sum_,
+    float *restrict batch_variance_sum_,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_portable(
+    const opwright_f16 *restrict src,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_f16 *restrict dst,
+    float *restrict running_mean,
+    float *restrict running_variance,
+    float *restrict batch_mean,
+    float *restrict batch_variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict batch_mean_sum_,
+    float *restrict batch_variance_sum_,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// BatchNormInference; what it computes stands at the head of c/batch_norm_inference_*.c.
+
+typedef struct opwright_batch_norm_inference_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double epsilon; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[64]; //
+    int64_t gamma_C; //
+    int64_t beta_C; //
+    int64_t mean_C; //
+    int64_t variance_C; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[64]; //
+} opwright_batch_norm_inference_sizes;
+
+void batch_norm_inference_f32_portable(
+    const float *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    const float *restrict mean,
+    const float *restrict variance,
+    float *restrict dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    const float *restrict mean,
+    const float *restrict variance,
+    opwright_bf16 *restrict dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_inference_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict gamma,
+    const opwright_bf16 *restrict beta,
+    const opwright_bf16 *restrict mean,
+    const opwright_bf16 *restrict variance,
+    opwright_bf16 *restrict dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_inference_f16_f32_f32_f32_f32_f16_portable(
+    const opwright_f16 *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    const float *restrict mean,
+    const float *restrict variance,
+    opwright_f16 *restrict dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// BatchNormTrainingBackward; what it computes stands at the head of c/batch_norm_training_backward_*.c.
+
+typedef struct opwright_batch_norm_training_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    double epsilon; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[64]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[64]; //
+    int64_t mean_C; //
+    int64_t variance_C; //
+    int64_t gamma_C; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[64]; //
+    int64_t diff_gamma_C; //
+    int64_t diff_beta_C; //
+    int64_t scale_cells; //
+    int64_t diff_gamma_sum__cells; //
+    int64_t diff_beta_sum__cells; //
+} opwright_batch_norm_training_backward_sizes;
+
+void batch_norm_training_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    float *restrict diff_src,
+    float *restrict diff_gamma,
+    float *restrict diff_beta,
+    float *restrict scale,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    opwright_bf16 *restrict diff_src,
+    float *restrict diff_gamma,
+    float *restrict diff_beta,
+    float *restrict scale,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_training_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict mean,
+    const opwright_bf16 *restrict variance,
+    const opwright_bf16 *restrict gamma,
+    opwright_bf16 *restrict diff_src,
+    opwright_bf16 *restrict diff_gamma,
+    opwright_bf16 *restrict diff_beta,
+    float *restrict scale,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    opwright_f16 *restrict diff_src,
+    float *restrict diff_gamma,
+    float *restrict diff_beta,
+    float *restrict scale,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// BiasAdd; what it computes stands at the head of c/bias_add_*.c.
+
+typedef struct opwright_bias_add_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[64]; //
+    int64_t bias_C; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[64]; //
+} opwright_bias_add_sizes;
+
+void bias_add_f32_portable(
+    const float *restrict src,
+    const float *restrict bias,
+    float *restrict dst,
+    const opwright_bias_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void bias_add_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict bias,
+    opwright_bf16 *restrict dst,
+    const opwright_bias_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void bias_add_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict bias,
+    opwright_f16 *restrict dst,
+    const opwright_bias_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// BiasAddBackward; what it computes stands at the head of c/bias_add_backward_*.c.
+
+typedef struct opwright_bias_add_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[64]; //
+    int64_t diff_bias_C; //
+    int64_t diff_bias_sum__cells; //
+} opwright_bias_add_backward_sizes;
+
+void bias_add_backward_f32_portable(
+    const float *restrict diff_dst,
+    float *restrict diff_bias,
+    float *restrict diff_bias_sum_,
+    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void bias_add_backward_bf16_portable(
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_bias,
+    float *restrict diff_bias_sum_,
+    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void bias_add_backward_f16_portable(
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_bias,
+    float *restrict diff_bias_sum_,
+    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // Clamp; what it computes stands at the head of c/clamp_*.c.
 
 typedef struct opwright_clamp_sizes {
@@ -2400,6 +2744,38 @@ void clamp_backward_bf16_portable(
     opwright_bf16 *restrict diff_src,
     const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// Dequantize; what it computes stands at the head of c/dequantize_*.c.
+
+typedef struct opwright_dequantize_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t scales_E; //
+    int64_t zps_E; //
+} opwright_dequantize_sizes;
+
+void dequantize_u8_f32_portable(
+    const uint8_t *restrict src,
+    const double *restrict scales,
+    const int64_t *restrict zps,
+    float *restrict dst,
+    const opwright_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dequantize_s8_f32_portable(
+    const int8_t *restrict src,
+    const double *restrict scales,
+    const int64_t *restrict zps,
+    float *restrict dst,
+    const opwright_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // Divide; what it computes stands at the head of c/divide_*.c.
 
 typedef struct opwright_divide_sizes {
@@ -2451,6 +2827,210 @@ void divide_f16_f32_f32_portable(
     const float *restrict src_1,
     float *restrict dst,
     const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// DynamicDequantize; what it computes stands at the head of c/dynamic_dequantize_*.c.
+
+typedef struct opwright_dynamic_dequantize_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t scales_C; //
+    int64_t zps_C; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+} opwright_dynamic_dequantize_sizes;
+
+void dynamic_dequantize_u8_f32_s8_f32_portable(
+    const uint8_t *restrict src,
+    const float *restrict scales,
+    const int8_t *restrict zps,
+    float *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_f32_u8_f32_portable(
+    const uint8_t *restrict src,
+    const float *restrict scales,
+    const uint8_t *restrict zps,
+    float *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_f32_s32_f32_portable(
+    const uint8_t *restrict src,
+    const float *restrict scales,
+    const int32_t *restrict zps,
+    float *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_bf16_s8_bf16_portable(
+    const uint8_t *restrict src,
+    const opwright_bf16 *restrict scales,
+    const int8_t *restrict zps,
+    opwright_bf16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_bf16_u8_bf16_portable(
+    const uint8_t *restrict src,
+    const opwright_bf16 *restrict scales,
+    const uint8_t *restrict zps,
+    opwright_bf16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_bf16_s32_bf16_portable(
+    const uint8_t *restrict src,
+    const opwright_bf16 *restrict scales,
+    const int32_t *restrict zps,
+    opwright_bf16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_f16_s8_f16_portable(
+    const uint8_t *restrict src,
+    const opwright_f16 *restrict scales,
+    const int8_t *restrict zps,
+    opwright_f16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_f16_u8_f16_portable(
+    const uint8_t *restrict src,
+    const opwright_f16 *restrict scales,
+    const uint8_t *restrict zps,
+    opwright_f16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_u8_f16_s32_f16_portable(
+    const uint8_t *restrict src,
+    const opwright_f16 *restrict scales,
+    const int32_t *restrict zps,
+    opwright_f16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_f32_s8_f32_portable(
+    const int8_t *restrict src,
+    const float *restrict scales,
+    const int8_t *restrict zps,
+    float *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_f32_u8_f32_portable(
+    const int8_t *restrict src,
+    const float *restrict scales,
+    const uint8_t *restrict zps,
+    float *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_f32_s32_f32_portable(
+    const int8_t *restrict src,
+    const float *restrict scales,
+    const int32_t *restrict zps,
+    float *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_bf16_s8_bf16_portable(
+    const int8_t *restrict src,
+    const opwright_bf16 *restrict scales,
+    const int8_t *restrict zps,
+    opwright_bf16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_bf16_u8_bf16_portable(
+    const int8_t *restrict src,
+    const opwright_bf16 *restrict scales,
+    const uint8_t *restrict zps,
+    opwright_bf16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_bf16_s32_bf16_portable(
+    const int8_t *restrict src,
+    const opwright_bf16 *restrict scales,
+    const int32_t *restrict zps,
+    opwright_bf16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_f16_s8_f16_portable(
+    const int8_t *restrict src,
+    const opwright_f16 *restrict scales,
+    const int8_t *restrict zps,
+    opwright_f16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_f16_u8_f16_portable(
+    const int8_t *restrict src,
+    const opwright_f16 *restrict scales,
+    const uint8_t *restrict zps,
+    opwright_f16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_dequantize_s8_f16_s32_f16_portable(
+    const int8_t *restrict src,
+    const opwright_f16 *restrict scales,
+    const int32_t *restrict zps,
+    opwright_f16 *restrict dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// DynamicQuantize; what it computes stands at the head of c/dynamic_quantize_*.c.
+
+typedef struct opwright_dynamic_quantize_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t scales_C; //
+    int64_t zps_C; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+} opwright_dynamic_quantize_sizes;
+
+void dynamic_quantize_f32_f32_s8_u8_portable(
+    const float *restrict src,
+    const float *restrict scales,
+    const int8_t *restrict zps,
+    uint8_t *restrict dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_quantize_f32_f32_u8_u8_portable(
+    const float *restrict src,
+    const float *restrict scales,
+    const uint8_t *restrict zps,
+    uint8_t *restrict dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_quantize_f32_f32_s32_u8_portable(
+    const float *restrict src,
+    const float *restrict scales,
+    const int32_t *restrict zps,
+    uint8_t *restrict dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_quantize_f32_f32_s8_s8_portable(
+    const float *restrict src,
+    const float *restrict scales,
+    const int8_t *restrict zps,
+    int8_t *restrict dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_quantize_f32_f32_u8_s8_portable(
+    const float *restrict src,
+    const float *restrict scales,
+    const uint8_t *restrict zps,
+    int8_t *restrict dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void dynamic_quantize_f32_f32_s32_s8_portable(
+    const float *restrict src,
+    const float *restrict scales,
+    const int32_t *restrict zps,
+    int8_t *restrict dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // Elu; what it computes stands at the head of c/elu_*.c.
 
@@ -2631,6 +3211,90 @@ void greater_equal_s32_s32_boolean_portable(
     uint8_t *restrict dst,
     const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// GroupNorm; what it computes stands at the head of c/group_norm_*.c.
+
+typedef struct opwright_group_norm_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t G; //
+    double epsilon; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[64]; //
+    int64_t gamma_C; //
+    int64_t beta_C; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[64]; //
+    int64_t mean_N; //
+    int64_t mean_G; //
+    int64_t variance_N; //
+    int64_t variance_G; //
+    int64_t total_cells; //
+    int64_t spread_cells; //
+    int64_t dst_sum__cells; //
+    int64_t mean_sum__cells; //
+    int64_t variance_sum__cells; //
+} opwright_group_norm_sizes;
+
+void group_norm_f32_portable(
+    const float *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    float *restrict dst,
+    float *restrict mean,
+    float *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict dst_sum_,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void group_norm_bf16_f32_f32_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_bf16 *restrict dst,
+    float *restrict mean,
+    float *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict dst_sum_,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void group_norm_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict gamma,
+    const opwright_bf16 *restrict beta,
+    opwright_bf16 *restrict dst,
+    opwright_bf16 *restrict mean,
+    opwright_bf16 *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict dst_sum_,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void group_norm_f16_f32_f32_f16_f32_f32_portable(
+    const opwright_f16 *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_f16 *restrict dst,
+    float *restrict mean,
+    float *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict dst_sum_,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // HardSigmoid; what it computes stands at the head of c/hard_sigmoid_*.c.
 
 typedef struct opwright_hard_sigmoid_sizes {
@@ -2739,6 +3403,171 @@ void hard_swish_backward_bf16_portable(
     opwright_bf16 *restrict diff_src,
     const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// LayerNorm; what it computes stands at the head of c/layer_norm_*.c.
+
+typedef struct opwright_layer_norm_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C_rank; // axes of the run C
+    int64_t C_extents[64]; //
+    double epsilon; //
+    int64_t src_B[64]; //
+    int64_t src_C[64]; //
+    int64_t gamma_C[64]; //
+    int64_t beta_C[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C[64]; //
+    int64_t mean_B[64]; //
+    int64_t variance_B[64]; //
+    int64_t total_cells; //
+    int64_t spread_cells; //
+    int64_t mean_sum__cells; //
+    int64_t variance_sum__cells; //
+} opwright_layer_norm_sizes;
+
+void layer_norm_f32_portable(
+    const float *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    float *restrict dst,
+    float *restrict mean,
+    float *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void layer_norm_bf16_f32_f32_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_bf16 *restrict dst,
+    float *restrict mean,
+    float *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void layer_norm_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict gamma,
+    const opwright_bf16 *restrict beta,
+    opwright_bf16 *restrict dst,
+    opwright_bf16 *restrict mean,
+    opwright_bf16 *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void layer_norm_f16_f32_f32_f16_f32_f32_portable(
+    const opwright_f16 *restrict src,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_f16 *restrict dst,
+    float *restrict mean,
+    float *restrict variance,
+    float *restrict total,
+    float *restrict spread,
+    float *restrict mean_sum_,
+    float *restrict variance_sum_,
+    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// LayerNormBackward; what it computes stands at the head of c/layer_norm_backward_*.c.
+
+typedef struct opwright_layer_norm_backward_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C_rank; // axes of the run C
+    int64_t C_extents[64]; //
+    double epsilon; //
+    int64_t src_B[64]; //
+    int64_t src_C[64]; //
+    int64_t diff_dst_B[64]; //
+    int64_t diff_dst_C[64]; //
+    int64_t mean_B[64]; //
+    int64_t variance_B[64]; //
+    int64_t gamma_C[64]; //
+    int64_t beta_C[64]; //
+    int64_t diff_src_B[64]; //
+    int64_t diff_src_C[64]; //
+    int64_t diff_gamma_C[64]; //
+    int64_t diff_beta_C[64]; //
+    int64_t slope_cells; //
+} opwright_layer_norm_backward_sizes;
+
+void layer_norm_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    const float *restrict beta,
+    float *restrict diff_src,
+    float *restrict diff_gamma,
+    float *restrict diff_beta,
+    float *restrict scale,
+    float *restrict level,
+    float *restrict slope,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_bf16 *restrict diff_src,
+    float *restrict diff_gamma,
+    float *restrict diff_beta,
+    float *restrict scale,
+    float *restrict level,
+    float *restrict slope,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void layer_norm_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict mean,
+    const opwright_bf16 *restrict variance,
+    const opwright_bf16 *restrict gamma,
+    const opwright_bf16 *restrict beta,
+    opwright_bf16 *restrict diff_src,
+    opwright_bf16 *restrict diff_gamma,
+    opwright_bf16 *restrict diff_beta,
+    float *restrict scale,
+    float *restrict level,
+    float *restrict slope,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    const float *restrict mean,
+    const float *restrict variance,
+    const float *restrict gamma,
+    const float *restrict beta,
+    opwright_f16 *restrict diff_src,
+    float *restrict diff_gamma,
+    float *restrict diff_beta,
+    float *restrict scale,
+    float *restrict level,
+    float *restrict slope,
+    float *restrict diff_gamma_sum_,
+    float *restrict diff_beta_sum_,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // LeakyReLU; what it computes stands at the head of c/leaky_relu_*.c.
 
 typedef struct opwright_leaky_relu_sizes {
@@ -2788,6 +3617,86 @@ void log_bf16_portable(
     opwright_bf16 *restrict dst,
     const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// LogSoftmax; what it computes stands at the head of c/log_softmax_*.c.
+
+typedef struct opwright_log_softmax_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t peak_cells; //
+    int64_t total_cells; //
+} opwright_log_softmax_sizes;
+
+void log_softmax_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict peak,
+    float *restrict total,
+    const opwright_log_softmax_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void log_softmax_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict peak,
+    float *restrict total,
+    const opwright_log_softmax_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void log_softmax_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict peak,
+    float *restrict total,
+    const opwright_log_softmax_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// LogSoftmaxBackward; what it computes stands at the head of c/log_softmax_backward_*.c.
+
+typedef struct opwright_log_softmax_backward_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t diff_dst_B[64]; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t diff_src_B[64]; //
+    int64_t diff_src_C; //
+    int64_t diff_src_A[64]; //
+    int64_t total_cells; //
+} opwright_log_softmax_backward_sizes;
+
+void log_softmax_backward_f32_portable(
+    const float *restrict diff_dst,
+    const float *restrict dst,
+    float *restrict diff_src,
+    float *restrict total,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void log_softmax_backward_bf16_portable(
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict dst,
+    opwright_bf16 *restrict diff_src,
+    float *restrict total,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void log_softmax_backward_f16_portable(
+    const opwright_f16 *restrict diff_dst,
+    const opwright_f16 *restrict dst,
+    opwright_f16 *restrict diff_src,
+    float *restrict total,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // MatMul; what it computes stands at the head of c/mat_mul_*.c.
 
 typedef struct opwright_mat_mul_sizes {
@@ -2816,11 +3725,27 @@ void mat_mul_f32_portable(
     float *restrict sums,
     const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+void mat_mul_bf16_bf16_bf16_f32_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict weights,
+    const opwright_bf16 *restrict bias,
+    float *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 void mat_mul_bf16_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,
     const opwright_bf16 *restrict bias,
     opwright_bf16 *restrict dst,
+    float *restrict sums,
+    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void mat_mul_f16_f16_f16_f32_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict weights,
+    const opwright_f16 *restrict bias,
+    float *restrict dst,
     float *restrict sums,
     const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
@@ -2831,6 +3756,44 @@ void mat_mul_f16_portable(
     opwright_f16 *restrict dst,
     float *restrict sums,
     const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// MaxPool; what it computes stands at the head of c/max_pool_*.c.
+
+typedef struct opwright_max_pool_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t S[3]; //
+    int64_t K[3]; //
+    int64_t D[3]; //
+    int64_t PB[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t dst_sum__cells; //
+} opwright_max_pool_sizes;
+
+void max_pool_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void max_pool_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void max_pool_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // Maximum; what it computes stands at the head of c/maximum_*.c.
 
@@ -3017,6 +3980,89 @@ void power_f16_portable(
     opwright_f16 *restrict dst,
     const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// Quantize; what it computes stands at the head of c/quantize_*.c.
+
+typedef struct opwright_quantize_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t scales_E; //
+    int64_t zps_E; //
+} opwright_quantize_sizes;
+
+void quantize_f32_u8_portable(
+    const float *restrict src,
+    const double *restrict scales,
+    const int64_t *restrict zps,
+    uint8_t *restrict dst,
+    const opwright_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void quantize_f32_s8_portable(
+    const float *restrict src,
+    const double *restrict scales,
+    const int64_t *restrict zps,
+    int8_t *restrict dst,
+    const opwright_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// RMSNorm; what it computes stands at the head of c/rms_norm_*.c.
+
+typedef struct opwright_rms_norm_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C_rank; // axes of the run C
+    int64_t C_extents[64]; //
+    double epsilon; //
+    int64_t src_B[64]; //
+    int64_t src_C[64]; //
+    int64_t gamma_C[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C[64]; //
+    int64_t total_cells; //
+} opwright_rms_norm_sizes;
+
+void rms_norm_f32_portable(
+    const float *restrict src,
+    const float *restrict gamma,
+    float *restrict dst,
+    float *restrict total,
+    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void rms_norm_bf16_f32_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const float *restrict gamma,
+    opwright_bf16 *restrict dst,
+    float *restrict total,
+    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void rms_norm_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict gamma,
+    opwright_bf16 *restrict dst,
+    float *restrict total,
+    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void rms_norm_f16_f32_f16_portable(
+    const opwright_f16 *restrict src,
+    const float *restrict gamma,
+    opwright_f16 *restrict dst,
+    float *restrict total,
+    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void rms_norm_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict gamma,
+    opwright_f16 *restrict dst,
+    float *restrict total,
+    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // ReLU; what it computes stands at the head of c/relu_*.c.
 
 typedef struct opwright_relu_sizes {
@@ -3093,6 +4139,223 @@ void reciprocal_f16_portable(
     const opwright_f16 *restrict src,
     opwright_f16 *restrict dst,
     const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceL1; what it computes stands at the head of c/reduce_l1_*.c.
+
+typedef struct opwright_reduce_l1_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t dst_sum__cells; //
+} opwright_reduce_l1_sizes;
+
+void reduce_l1_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_l1_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_l1_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_l1_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_l1_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_l1_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceL2; what it computes stands at the head of c/reduce_l2_*.c.
+
+typedef struct opwright_reduce_l2_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t total_cells; //
+} opwright_reduce_l2_sizes;
+
+void reduce_l2_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict total,
+    const opwright_reduce_l2_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_l2_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict total,
+    const opwright_reduce_l2_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_l2_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict total,
+    const opwright_reduce_l2_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceMax; what it computes stands at the head of c/reduce_max_*.c.
+
+typedef struct opwright_reduce_max_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t dst_sum__cells; //
+} opwright_reduce_max_sizes;
+
+void reduce_max_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_max_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_max_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceMean; what it computes stands at the head of c/reduce_mean_*.c.
+
+typedef struct opwright_reduce_mean_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t total_cells; //
+} opwright_reduce_mean_sizes;
+
+void reduce_mean_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict total,
+    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_mean_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict total,
+    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_mean_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict total,
+    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceMin; what it computes stands at the head of c/reduce_min_*.c.
+
+typedef struct opwright_reduce_min_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t dst_sum__cells; //
+} opwright_reduce_min_sizes;
+
+void reduce_min_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_min_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_min_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_min_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_min_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_min_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceProd; what it computes stands at the head of c/reduce_prod_*.c.
+
+typedef struct opwright_reduce_prod_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t dst_sum__cells; //
+} opwright_reduce_prod_sizes;
+
+void reduce_prod_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_prod_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_prod_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_prod_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_prod_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_prod_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// ReduceSum; what it computes stands at the head of c/reduce_sum_*.c.
+
+typedef struct opwright_reduce_sum_sizes {
+    int64_t K_rank; // axes of the run K
+    int64_t K_extents[64]; //
+    int64_t R_rank; // axes of the run R
+    int64_t R_extents[64]; //
+    int64_t src_K[64]; //
+    int64_t src_R[64]; //
+    int64_t dst_K[64]; //
+    int64_t dst_sum__cells; //
+} opwright_reduce_sum_sizes;
+
+void reduce_sum_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_sum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_sum_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_sum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void reduce_sum_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_reduce_sum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // Reorder; what it computes stands at the head of c/reorder_*.c.
 
@@ -3241,16 +4504,132 @@ typedef struct opwright_soft_max_sizes {
     int64_t dst_B[64]; //
     int64_t dst_C; //
     int64_t dst_A[64]; //
+    int64_t stats_B[64]; //
+    int64_t stats_One; //
+    int64_t stats_A[64]; //
     int64_t peak_cells; //
+    int64_t base_cells; //
     int64_t total_cells; //
+    int64_t word_mode; //
 } opwright_soft_max_sizes;
 
 void soft_max_f32_portable(
     const float *restrict src,
     float *restrict dst,
+    float *restrict stats,
     float *restrict peak,
+    float *restrict base,
     float *restrict total,
     const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_f32_bf16_f32_portable(
+    const float *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict stats,
+    float *restrict peak,
+    float *restrict base,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_f32_f16_f32_portable(
+    const float *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict stats,
+    float *restrict peak,
+    float *restrict base,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_bf16_f32_f32_portable(
+    const opwright_bf16 *restrict src,
+    float *restrict dst,
+    float *restrict stats,
+    float *restrict peak,
+    float *restrict base,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_bf16_bf16_f32_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict stats,
+    float *restrict peak,
+    float *restrict base,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_f16_f32_f32_portable(
+    const opwright_f16 *restrict src,
+    float *restrict dst,
+    float *restrict stats,
+    float *restrict peak,
+    float *restrict base,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_f16_f16_f32_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict stats,
+    float *restrict peak,
+    float *restrict base,
+    float *restrict total,
+    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// SoftMaxBackward; what it computes stands at the head of c/soft_max_backward_*.c.
+
+typedef struct opwright_soft_max_backward_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t diff_dst_B[64]; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t diff_src_B[64]; //
+    int64_t diff_src_C; //
+    int64_t diff_src_A[64]; //
+    int64_t total_cells; //
+} opwright_soft_max_backward_sizes;
+
+void soft_max_backward_f32_portable(
+    const float *restrict diff_dst,
+    const float *restrict dst,
+    float *restrict diff_src,
+    float *restrict total,
+    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_backward_bf16_bf16_f32_portable(
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict dst,
+    float *restrict diff_src,
+    float *restrict total,
+    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_backward_bf16_portable(
+    const opwright_bf16 *restrict diff_dst,
+    const opwright_bf16 *restrict dst,
+    opwright_bf16 *restrict diff_src,
+    float *restrict total,
+    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_backward_f16_f16_f32_portable(
+    const opwright_f16 *restrict diff_dst,
+    const opwright_f16 *restrict dst,
+    float *restrict diff_src,
+    float *restrict total,
+    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void soft_max_backward_f16_portable(
+    const opwright_f16 *restrict diff_dst,
+    const opwright_f16 *restrict dst,
+    opwright_f16 *restrict diff_src,
+    float *restrict total,
+    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // SoftPlus; what it computes stands at the head of c/soft_plus_*.c.
 
@@ -3410,6 +4789,30 @@ void squared_difference_f16_portable(
     const opwright_f16 *restrict src_1,
     opwright_f16 *restrict dst,
     const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// StaticTranspose; what it computes stands at the head of c/static_transpose_*.c.
+
+typedef struct opwright_static_transpose_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_X[64]; //
+} opwright_static_transpose_sizes;
+
+void static_transpose_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_static_transpose_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void static_transpose_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_static_transpose_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void static_transpose_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_static_transpose_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // Subtract; what it computes stands at the head of c/subtract_*.c.
 

@@ -273,8 +273,8 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     parts = program(op).parts
     read = {found.tensor for part in parts for found in part.reads}
     for tensor in op.data_inputs:
-        if tensor.name not in read:
-            yield Problem(tensor.at, "input-unused", f"no step reads the input '{tensor.name}'")
+        if tensor.name not in read and not tensor.optional:
+            yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
     used = {letter for part in parts for letter in part.letters}
     for letter, extent in op.semantics.ranges.items():
         if letter not in used:

@@ -67,10 +67,6 @@ class Wrapper:
     arrangements: dict[str, tuple[str, ...]]
     terms: str
 
-    def of_kind(self, kind: str) -> tuple[str, ...]:
-        """The names of the attributes of one kind."""
-        return tuple(parameter.name for parameter in self.attributes if parameter.kind == kind)
-
     @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs, in the order of linters."""

@@ -58,7 +58,7 @@ class PhaseFunction:
 
 @dataclass(frozen=True)
 class StepKernel:
-    """The kernel of a row: its phases, one function each."""
+    """The kernel of a row: its phases, one function each, and the inputs that none of them reads."""
 
     name: str
     dtype: str
@@ -66,6 +66,7 @@ class StepKernel:
     sizes_type: str
     parameters: tuple[Parameter, ...]
     phases: tuple[PhaseFunction, ...]
+    unread: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ def step_kernel(op: Op, row: dict[str, str]) -> StepKernel:
         PhaseFunction(f"{name}_{number}", Lowering(op, row, found, phase).body())
         for number, phase in enumerate(found.phases)
     )
-    return StepKernel(name, row_name(op, row), row, f"opwright_{op.function}_sizes", parameters(op, row), phases)
+    read = {read.tensor for part in found.program.parts for read in part.reads}
+    unread = tuple(tensor.name for tensor in op.data_inputs if tensor.name not in read)
+    sizes, taken = f"opwright_{op.function}_sizes", parameters(op, row)
+    return StepKernel(name, row_name(op, row), row, sizes, taken, phases, unread)
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:

@@ -65,7 +65,7 @@ class StepWrapper:
     phases: int
     dtype_attributes: dict[str, str]
     joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
-    terms: str
+    terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     extents: dict[str, str]  # of the letters of contractions
     roles: tuple[tuple[str, Mapping[str, str]], ...]
@@ -89,7 +89,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
     default = attribute.default
     if attribute.required:
         default = None
-    elif default is None:
+    elif default is None or attribute.dtype_of:
         default, annotation = "None", f"{annotation} | None"
     elif kind == "string":
         default = f'"{default}"'
@@ -97,7 +97,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else f"({default},)"
+        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
@@ -221,11 +221,11 @@ def _cells(axis: Axis, writer: StepWriter) -> str:
     return f"({text})" if " " in text and "(" not in text else text
 
 
-def _terms(op: Op, writer: StepWriter) -> str:
-    """How many terms all steps have, as Python."""
+def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
+    """How many terms steps have, as Python; steps that have as many are one."""
     found = program(op)
     sums = []
     for part in found.parts:
         factors = [_cells(found.letters[letter], writer) for letter in part.letters]
         sums.append(" * ".join(factors) or "1")
-    return " + ".join(dict.fromkeys(sums)) or "1"
+    return tuple(dict.fromkeys(sums))

@@ -6,6 +6,7 @@ line knows where it stands. The head of a C file is made of names and expression
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -133,7 +134,7 @@ def docstring(op: Op) -> str:
         lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
     lines += ["", "Sizes:"]
     lines += prose.entry(", ".join(f"{dim.symbol} {role}" for role, dim in op.dims.items()) + ".")
-    lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in prose.dtype_lines(op)), ""]
+    lines += ["", "dtypes, one row per call:", *itertools.chain(*map(prose.entry, prose.dtype_lines(op))), ""]
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
         f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "

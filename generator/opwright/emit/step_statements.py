@@ -36,7 +36,7 @@ class StepWriter(Writer):
             if attribute.type == "bool":
                 self.add("truth", name=name)
             elif attribute.dtype_of:
-                self.add("dtype_word", name=name)
+                self.add("dtype_word", name=name, default=self.default_dtype(attribute))
             elif attribute.type == "string":
                 self.parse(attribute)
         for tensor in op.inputs:
@@ -76,6 +76,13 @@ class StepWriter(Writer):
         for tensor in op.outputs:
             self.output(tensor)
         return tuple(self.statements)
+
+    def default_dtype(self, attribute: Attribute) -> str:
+        """The data type that the output has where neither the attribute nor `out` says one, as Python."""
+        inputs = {tensor.name for tensor in self.op.inputs}
+        if attribute.default in inputs:
+            return f"_axes.dtype_of({attribute.default})"
+        return repr(str(attribute.default)) if attribute.default else "None"
 
     # Where axes stand.
 

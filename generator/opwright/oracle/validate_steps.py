@@ -115,7 +115,12 @@ class StepValidator(Validator):
 
     def read_choice(self, attribute: Attribute) -> None:
         if attribute.type == "string":
-            self.read_word(attribute)
+            alike = self.arrays.get(attribute.default or "") if attribute.dtype_of else None
+            if alike is not None and self.attributes.get(attribute.name or "") is None:
+                words = (value.value for value in attribute.values or ())
+                self.words[attribute.name or ""] = next((w for w in words if NUMPY[w] == alike.dtype), "")
+            else:
+                self.read_word(attribute)
             return
         value = self.chosen(attribute)
         if isinstance(value, (bool, np.bool_)):
