@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -98,14 +99,26 @@ def _divisor(a: int, b: int) -> None:
 prod = math.prod
 
 
-def times(extent: Extent, factor: int) -> Extent:
+def times(extent: Extent, factor: Extent) -> Extent:
     """extent * factor, axis by axis."""
-    return tuple(entry * factor for entry in extent) if isinstance(extent, tuple) else extent * factor
+    return _each(operator.mul, extent, factor)
 
 
-def divided(extent: Extent, factor: int) -> Extent:
+def divided(extent: Extent, factor: Extent) -> Extent:
     """extent / factor without remainder, axis by axis."""
-    return tuple(exact(entry, factor) for entry in extent) if isinstance(extent, tuple) else exact(extent, factor)
+    return _each(exact, extent, factor)
+
+
+def less(extent: Extent, term: Extent) -> Extent:
+    """extent - term, axis by axis."""
+    return _each(operator.sub, extent, term)
+
+
+def _each(apply: Callable[[int, int], int], extent: Extent, other: Extent) -> Extent:
+    if not isinstance(extent, tuple):
+        assert not isinstance(other, tuple)
+        return apply(extent, other)
+    return tuple(map(apply, extent, other if isinstance(other, tuple) else (other,) * len(extent)))
 
 
 def int64(name: str, value: Extent) -> Extent:

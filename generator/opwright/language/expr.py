@@ -113,8 +113,8 @@ class Inexact(ArithmeticError):  # noqa: N818  # named for what it says
 
 
 _TOKEN = re.compile(
-    r"(?P<space>[ \t]+)|(?P<real>[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)|(?P<int>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
+    r"(?P<space>[ \t]+)|(?P<real>[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+))|(?P<int>[0-9]+)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
 )
 
 
@@ -234,6 +234,8 @@ class _Parser:
                 raise self.error(column, f"{text} does not fit into 64 bits")
             return Number(value, column)
         if kind == "real":
+            if not math.isfinite(float(text)):
+                raise self.error(column, f"{text} is greater than every real number; write inf")
             return Number(float(text), column)
         if kind == "name":
             return self.named(text, column)
