@@ -88,7 +88,7 @@ class GroupClass(Node):
 
 @dataclass(frozen=True)
 class Step(Node):
-    """An assignment over all values of its letters, complete before the next begins. A bare text stands for its `do`."""
+    """An assignment over all values of its letters, done before the next begins. A bare text stands for its `do`."""
 
     shorthand = "do"
     do: Assignment | None = key(Statement(tuple(ASSIGNMENTS)), "the assignment")
@@ -167,6 +167,9 @@ class Relation(Node):
     in_: str | None = key(IDENTIFIER, "for adjoint: the input in which this operation is linear")
     gradient: str | None = key(OP_NAME, "the operation that computes the gradient")
     of: str | None = key(IDENTIFIER, "for gradient: the input with respect to which it is taken")
+    gradient_of: str | None = key(
+        OP_NAME, "the operation whose gradient this one is, as derived from its semantics", silent=True
+    )
     with_: dict[str, str] = key(
         MapOf(IDENTIFIER, IDENTIFIER), "the other operation's tensors, each with this one's", default={}
     )
