@@ -1,33 +1,34 @@
 """How the steps of a program go together in kernels: which are fused, over which letters, and what each keeps.
 
 In: a program. Out: phases, done one after the other. Within a phase, tasks share nothing, so that threads may take them
-in any order: a task is one value of each letter in `own`, except the last of them (`lanes`), of which it has a block.
-Arrays that one phase writes and reads for itself are private to a task.
+in any order: a task is one value of each letter in `own`. Arrays that one phase writes and reads for itself are private
+to a task. The lanes of vectors are neighbours along one letter; which, a call decides among those in `lanes`. Where
+tasks have that letter for themselves, each has a block of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, names
 from ..language.model import Op
 from ..language.schema import Assignment
+from ..language.types import is_places
 from ..memo import memoised
 from .program import Array, Axis, Formula, Part, Program, program
+
+MOST_LANES = 3  # letters among which a call chooses
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that are fused: the letters that tasks have for themselves, and of which one a task has a block."""
+    """Steps that are fused: the letters that tasks have for themselves, and those that lanes may go along."""
 
     parts: tuple[Part, ...]
     own: tuple[str, ...]
-
-    @property
-    def lanes(self) -> str | None:
-        return self.own[-1] if self.own else None
+    lanes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = _accumulating(program(op), [tensor.name for tensor in op.outputs])
-    phases = _phases(found)
+    phases = tuple(dataclasses.replace(phase, lanes=_lanes(op, found, phase)) for phase in _phases(found))
     return Staged(found, phases, _private(found, phases))
 
 
@@ -111,8 +112,8 @@ def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
 
 def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], last: Part) -> Part:
     assignment = dataclasses.replace(last.formulas[0].assignment, target=target, op="set", value=source)
-    names = {index.id for index in target.indices if isinstance(index, Name)}
-    own = tuple(letter for letter in letters if letter in names)
+    walked = {index.id for index in target.indices if isinstance(index, Name)}
+    own = tuple(letter for letter in letters if letter in walked)
     return Part(last.number, (Formula("", assignment),), None, (), own, last.at)
 
 
@@ -178,3 +179,31 @@ def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:
             for read in (part.target, *part.reads):
                 users.setdefault(read.tensor, set()).add(number)
     return frozenset(array.name for array in found.between() if len(users[array.name]) == 1)
+
+
+def _lanes(op: Op, found: Program, phase: Phase) -> tuple[str, ...]:
+    """The letters whose neighbours may lie next to each other in memory: those that walk a last axis of a tensor."""
+    used = dict.fromkeys(letter for part in phase.parts for letter in part.letters)
+    walked: dict[str, None] = {}
+    for part in phase.parts:
+        for read in (part.target, *part.reads):
+            for number in _last_axes(op, found, read.tensor):
+                letter = found.walks(read.tensor, number, read.indices[number])
+                walked |= dict.fromkeys([letter] if letter else [])
+    return (*walked,)[:MOST_LANES] or (phase.own or (*used,))[-1:]
+
+
+def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:
+    """The axes of a tensor of which one is the last: a run may have no axes, and lists say where runs stand."""
+    tensor = next((tensor for tensor in op.tensors if tensor.name == name), None)
+    if tensor is None:
+        return
+    axes = found.arrays[name].axes
+    placed = {attribute.locates for attribute in op.attributes if is_places(attribute)}
+    anywhere = any(op.dims[role or ""].symbol in names(axis.extent) for axis in axes for role in placed)
+    for order in op.layouts[tensor.layout].values() if tensor.layout else [[axis.name for axis in axes]]:
+        for name in reversed(order):
+            number = next(n for n, axis in enumerate(axes) if axis.name == name)
+            yield number
+            if axes[number].kind not in ("run", "ones") and not anywhere:
+                break
