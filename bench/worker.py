@@ -22,7 +22,7 @@ from .disturbed import missing
 from .rows import Row
 from .tensors import NUMPY, Array, Tensors, bits, wrong
 
-LEAST_CALLS = 1
+MIN_CALLS = 1
 
 
 class Worker:
@@ -85,7 +85,7 @@ class Worker:
             if found[0] <= budget:
                 found = []
                 end = time.perf_counter() + budget
-                while len(found) < LEAST_CALLS or time.perf_counter() < end:
+                while len(found) < MIN_CALLS or time.perf_counter() < end:
                     found.append(_seconds(ready))
             return found
 

@@ -2,8 +2,15 @@
 # Regenerate with: opwright generate
 """Kernels, and the functions that call them.
 
-ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
-ConvolutionBackwardWeights.
+Abs, AbsBackward, Add, AvgPool, BatchNormForwardTraining, BatchNormInference, BatchNormTrainingBackward, BiasAdd,
+BiasAddBackward, Clamp, ClampBackward, ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights,
+Convolution, ConvolutionBackwardData, ConvolutionBackwardWeights, Dequantize, Divide, DynamicDequantize,
+DynamicQuantize, Elu, EluBackward, Exp, GELU, GELUBackward, GreaterEqual, GroupNorm, HardSigmoid,
+HardSigmoidBackward, HardSwish, HardSwishBackward, LayerNorm, LayerNormBackward, LeakyReLU, Log, LogSoftmax,
+LogSoftmaxBackward, MatMul, MaxPool, Maximum, Minimum, Mish, MishBackward, Multiply, Pow, Quantize, RMSNorm, ReLU,
+ReLUBackward, Reciprocal, ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder,
+Round, Select, Sigmoid, SigmoidBackward, SoftMax, SoftMaxBackward, SoftPlus, SoftPlusBackward, Sqrt, SqrtBackward,
+Square, SquaredDifference, StaticTranspose, Subtract, Tanh, TanhBackward, TypeCast.
 
 One function per operation: inputs by position, attributes by keyword. Arrays of NumPy, and anything with
 `__array_interface__` or DLPack. A call that the specification refuses raises SpecError and writes nothing.
@@ -14,34 +21,92 @@ from __future__ import annotations
 from typing import Any
 
 from . import _explain, _interface, _operation
-from ._conv_transpose import OPERATION as _CONV_TRANSPOSE
-from ._conv_transpose import conv_transpose
-from ._conv_transpose_backward_data import OPERATION as _CONV_TRANSPOSE_BACKWARD_DATA
-from ._conv_transpose_backward_data import conv_transpose_backward_data
-from ._conv_transpose_backward_weights import OPERATION as _CONV_TRANSPOSE_BACKWARD_WEIGHTS
-from ._conv_transpose_backward_weights import conv_transpose_backward_weights
-from ._convolution import OPERATION as _CONVOLUTION
-from ._convolution import convolution
-from ._convolution_backward_data import OPERATION as _CONVOLUTION_BACKWARD_DATA
-from ._convolution_backward_data import convolution_backward_data
-from ._convolution_backward_weights import OPERATION as _CONVOLUTION_BACKWARD_WEIGHTS
-from ._convolution_backward_weights import convolution_backward_weights
 from ._description import TensorSpec, VariantInfo
 from ._errors import BuildError, SpecError, SpecTypeError
 from ._explain import Explanation
 from ._interface import build, get_num_threads, get_specialize, set_num_threads, set_specialize
 
-_OPERATIONS = {
-    operation.function: operation
-    for operation in (
-        _CONV_TRANSPOSE,
-        _CONV_TRANSPOSE_BACKWARD_DATA,
-        _CONV_TRANSPOSE_BACKWARD_WEIGHTS,
-        _CONVOLUTION,
-        _CONVOLUTION_BACKWARD_DATA,
-        _CONVOLUTION_BACKWARD_WEIGHTS,
-    )
-}
+_OPERATIONS = _interface.Operations(
+    __name__,
+    {
+        "absolute": "Abs",
+        "abs_backward": "AbsBackward",
+        "add": "Add",
+        "avg_pool": "AvgPool",
+        "batch_norm_forward_training": "BatchNormForwardTraining",
+        "batch_norm_inference": "BatchNormInference",
+        "batch_norm_training_backward": "BatchNormTrainingBackward",
+        "bias_add": "BiasAdd",
+        "bias_add_backward": "BiasAddBackward",
+        "clamp": "Clamp",
+        "clamp_backward": "ClampBackward",
+        "conv_transpose": "ConvTranspose",
+        "conv_transpose_backward_data": "ConvTransposeBackwardData",
+        "conv_transpose_backward_weights": "ConvTransposeBackwardWeights",
+        "convolution": "Convolution",
+        "convolution_backward_data": "ConvolutionBackwardData",
+        "convolution_backward_weights": "ConvolutionBackwardWeights",
+        "dequantize": "Dequantize",
+        "divide": "Divide",
+        "dynamic_dequantize": "DynamicDequantize",
+        "dynamic_quantize": "DynamicQuantize",
+        "elu": "Elu",
+        "elu_backward": "EluBackward",
+        "exp": "Exp",
+        "gelu": "GELU",
+        "gelu_backward": "GELUBackward",
+        "greater_equal": "GreaterEqual",
+        "group_norm": "GroupNorm",
+        "hard_sigmoid": "HardSigmoid",
+        "hard_sigmoid_backward": "HardSigmoidBackward",
+        "hard_swish": "HardSwish",
+        "hard_swish_backward": "HardSwishBackward",
+        "layer_norm": "LayerNorm",
+        "layer_norm_backward": "LayerNormBackward",
+        "leaky_relu": "LeakyReLU",
+        "log": "Log",
+        "log_softmax": "LogSoftmax",
+        "log_softmax_backward": "LogSoftmaxBackward",
+        "mat_mul": "MatMul",
+        "max_pool": "MaxPool",
+        "maximum": "Maximum",
+        "minimum": "Minimum",
+        "mish": "Mish",
+        "mish_backward": "MishBackward",
+        "multiply": "Multiply",
+        "power": "Pow",
+        "quantize": "Quantize",
+        "rms_norm": "RMSNorm",
+        "relu": "ReLU",
+        "relu_backward": "ReLUBackward",
+        "reciprocal": "Reciprocal",
+        "reduce_l1": "ReduceL1",
+        "reduce_l2": "ReduceL2",
+        "reduce_max": "ReduceMax",
+        "reduce_mean": "ReduceMean",
+        "reduce_min": "ReduceMin",
+        "reduce_prod": "ReduceProd",
+        "reduce_sum": "ReduceSum",
+        "reorder": "Reorder",
+        "round_to_even": "Round",
+        "select": "Select",
+        "sigmoid": "Sigmoid",
+        "sigmoid_backward": "SigmoidBackward",
+        "soft_max": "SoftMax",
+        "soft_max_backward": "SoftMaxBackward",
+        "soft_plus": "SoftPlus",
+        "soft_plus_backward": "SoftPlusBackward",
+        "sqrt": "Sqrt",
+        "sqrt_backward": "SqrtBackward",
+        "square": "Square",
+        "squared_difference": "SquaredDifference",
+        "static_transpose": "StaticTranspose",
+        "subtract": "Subtract",
+        "tanh": "Tanh",
+        "tanh_backward": "TanhBackward",
+        "type_cast": "TypeCast",
+    },
+)
 
 __all__ = [
     "BuildError",
@@ -50,26 +115,107 @@ __all__ = [
     "SpecTypeError",
     "TensorSpec",
     "VariantInfo",
+    "abs_backward",
+    "absolute",
+    "add",
+    "avg_pool",
+    "batch_norm_forward_training",
+    "batch_norm_inference",
+    "batch_norm_training_backward",
+    "bias_add",
+    "bias_add_backward",
     "build_kernels",
+    "clamp",
+    "clamp_backward",
     "conv_transpose",
     "conv_transpose_backward_data",
     "conv_transpose_backward_weights",
     "convolution",
     "convolution_backward_data",
     "convolution_backward_weights",
+    "dequantize",
+    "divide",
+    "dynamic_dequantize",
+    "dynamic_quantize",
+    "elu",
+    "elu_backward",
+    "exp",
     "explain",
+    "gelu",
+    "gelu_backward",
     "get_num_threads",
     "get_specialize",
+    "greater_equal",
+    "group_norm",
+    "hard_sigmoid",
+    "hard_sigmoid_backward",
+    "hard_swish",
+    "hard_swish_backward",
     "infer_shape",
+    "layer_norm",
+    "layer_norm_backward",
+    "leaky_relu",
+    "log",
+    "log_softmax",
+    "log_softmax_backward",
+    "mat_mul",
+    "max_pool",
+    "maximum",
+    "minimum",
+    "mish",
+    "mish_backward",
+    "multiply",
     "operations",
+    "power",
+    "quantize",
+    "reciprocal",
+    "reduce_l1",
+    "reduce_l2",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_sum",
+    "relu",
+    "relu_backward",
+    "reorder",
+    "rms_norm",
+    "round_to_even",
+    "select",
     "set_num_threads",
     "set_specialize",
+    "sigmoid",
+    "sigmoid_backward",
+    "soft_max",
+    "soft_max_backward",
+    "soft_plus",
+    "soft_plus_backward",
+    "sqrt",
+    "sqrt_backward",
+    "square",
+    "squared_difference",
+    "static_transpose",
+    "subtract",
+    "tanh",
+    "tanh_backward",
+    "type_cast",
     "variants",
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _OPERATIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = _OPERATIONS.function(name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPERATIONS})
+
+
 def _operation_of(op: str) -> _operation.Operation:
-    return _interface.named(_OPERATIONS, op)
+    return _OPERATIONS.named(op)
 
 
 def operations() -> tuple[str, ...]:

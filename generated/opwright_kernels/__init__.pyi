@@ -14,6 +14,123 @@ from ._interface import get_specialize as get_specialize
 from ._interface import set_num_threads as set_num_threads
 from ._interface import set_specialize as set_specialize
 
+def absolute(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def abs_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def add(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def avg_pool(
+    src: ArrayLike,
+    *,
+    strides: Integers,
+    pads_begin: Integers,
+    pads_end: Integers,
+    kernel: Integers,
+    exclude_pad: bool,
+    rounding_type: str = "floor",
+    auto_pad: str = "none",
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def batch_norm_forward_training(
+    src: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    epsilon: float,
+    momentum: float = 0.5,
+    data_format: str = "NXC",
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def batch_norm_inference(
+    src: ArrayLike,
+    gamma: ArrayLike,
+    beta: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    *,
+    epsilon: float,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def batch_norm_training_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    *,
+    epsilon: float,
+    data_format: str = "NXC",
+    use_affine: bool = True,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def bias_add(
+    src: ArrayLike,
+    bias: ArrayLike,
+    *,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def bias_add_backward(
+    diff_dst: ArrayLike,
+    *,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def clamp(
+    src: ArrayLike,
+    *,
+    least: float,
+    greatest: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def clamp_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    least: float,
+    greatest: float,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def conv_transpose(
     src: ArrayLike,
     weights: ArrayLike,
@@ -118,6 +235,545 @@ def convolution_backward_weights(
     data_format: str = "NXC",
     weights_format: str = "XIO",
     weights_shape: Integers | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def dequantize(
+    src: ArrayLike,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    scales: Any,
+    zps: Integers = (0,),
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def divide(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def dynamic_dequantize(
+    src: ArrayLike,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def dynamic_quantize(
+    src: ArrayLike,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    dtype: str | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def elu(
+    src: ArrayLike,
+    *,
+    alpha: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def elu_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    alpha: float,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def exp(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def gelu(
+    src: ArrayLike,
+    *,
+    mode: str = "gelu_erf",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def gelu_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    mode: str = "gelu_erf",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def greater_equal(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def group_norm(
+    src: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    groups: int,
+    keep_stats: bool = True,
+    use_affine: bool = True,
+    epsilon: float = 1e-5,
+    data_format: str = "NXC",
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_sigmoid(
+    src: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_sigmoid_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_swish(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def hard_swish_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def layer_norm(
+    src: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    keep_stats: bool = True,
+    begin_norm_axis: int = -1,
+    use_affine: bool = True,
+    epsilon: float = 1e-5,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def layer_norm_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    *,
+    begin_norm_axis: int = -1,
+    use_affine: bool = True,
+    epsilon: float = 1e-5,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def leaky_relu(
+    src: ArrayLike,
+    *,
+    alpha: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def log(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def log_softmax(
+    src: ArrayLike,
+    *,
+    axis: int = -1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def log_softmax_backward(
+    diff_dst: ArrayLike,
+    dst: ArrayLike,
+    *,
+    axis: int = -1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mat_mul(
+    src: ArrayLike,
+    weights: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    accumulation_mode: str = "strict",
+    dtype: str | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def max_pool(
+    src: ArrayLike,
+    *,
+    strides: Integers,
+    pads_begin: Integers,
+    pads_end: Integers,
+    kernel: Integers,
+    rounding_type: str = "floor",
+    auto_pad: str = "none",
+    dilations: Integers | None = None,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def maximum(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def minimum(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mish(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def mish_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def multiply(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def power(
+    src: ArrayLike,
+    *,
+    beta: float,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def quantize(
+    src: ArrayLike,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    scales: Any,
+    zps: Integers = (0,),
+    dtype: str | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def rms_norm(
+    src: ArrayLike,
+    gamma: ArrayLike | None = None,
+    *,
+    epsilon: float = 1e-5,
+    begin_norm_axis: int = -1,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def relu(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def relu_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reciprocal(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_l1(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_l2(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_max(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_mean(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_min(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_prod(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reduce_sum(
+    src: ArrayLike,
+    *,
+    axes: Integers = (),
+    keep_dims: bool = False,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def reorder(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def round_to_even(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def select(
+    cond: ArrayLike,
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sigmoid(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sigmoid_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_max(
+    src: ArrayLike,
+    *,
+    axis: int = 1,
+    mode: str = "none",
+    keep_stats: bool = False,
+    dtype: str | None = None,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_max_backward(
+    diff_dst: ArrayLike,
+    dst: ArrayLike,
+    *,
+    axis: int = 1,
+    dtype: str | None = None,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_plus(
+    src: ArrayLike,
+    *,
+    beta: float = 1.0,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def soft_plus_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    beta: float = 1.0,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sqrt(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def sqrt_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def square(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def squared_difference(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def static_transpose(
+    src: ArrayLike,
+    *,
+    order: Integers,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def subtract(
+    src_0: ArrayLike,
+    src_1: ArrayLike,
+    *,
+    auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def tanh(
+    src: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def tanh_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    use_dst: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def type_cast(
+    src: ArrayLike,
+    *,
+    dtype: str | None = None,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,

@@ -6,7 +6,8 @@ In: what a caller of the package gave. Out: operations and their arguments, or a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _specialize, _team, _threads
@@ -16,12 +17,44 @@ from ._operation import Operation
 from ._words import shortened
 
 
-def named(operations: Mapping[str, Operation], op: str) -> Operation:
-    """The operation of that name, its own or its function's; ValueError where there is none."""
-    for operation in operations.values():
-        if op in (operation.function, operation.name):
-            return operation
-    raise ValueError(f"there is no operation {shortened(repr(op))}; there are {', '.join(operations)}")
+class Operations(Mapping[str, Operation]):
+    """The operations of a package by the names of their functions. Each is imported when it is first asked for.
+
+    `names` maps a function's name to its operation's name in the spec.
+    """
+
+    def __init__(self, package: str, names: Mapping[str, str]) -> None:
+        self._package = package
+        self._names = names
+
+    def __getitem__(self, function: str) -> Operation:
+        operation: Operation = self._module(function).OPERATION
+        return operation
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, function: object) -> bool:
+        return function in self._names
+
+    def function(self, name: str) -> Any:
+        """The public function of that name."""
+        return getattr(self._module(name), name)
+
+    def named(self, op: str) -> Operation:
+        """The operation with that name in the spec, or with that function; ValueError if there is none."""
+        for function, name in self._names.items():
+            if op in (function, name):
+                return self[function]
+        raise ValueError(f"there is no operation {shortened(repr(op))}; there are {', '.join(self._names)}")
+
+    def _module(self, function: str) -> Any:
+        if function not in self._names:
+            raise KeyError(function)
+        return importlib.import_module(f"._{function}", self._package)
 
 
 def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -7,6 +7,7 @@ In: a number of bytes. Out: memory of at least that size, aligned to 64 bytes, w
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import Any
 
 import cffi
@@ -17,7 +18,6 @@ KEPT = 64 * 2**20  # bytes that a thread keeps at the most; what a call needs be
 # For tests: the byte that all memory holds when it is handed out. 0xFF makes NaN of every dtype.
 POISON: int | None = None
 
-_ffi: Any = cffi.FFI()
 _own = threading.local()
 
 
@@ -37,11 +37,16 @@ def memory(size: int) -> Any:
         if size <= KEPT:
             _own.memory = kept
     if POISON is not None:
-        _ffi.buffer(kept)[:] = bytes([POISON]) * len(kept)
+        _ffi().buffer(kept)[:] = bytes([POISON]) * len(kept)
     return kept
 
 
 def _aligned(size: int) -> Any:
     raw = np.empty(size + ALIGNMENT - 1, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return _ffi.from_buffer(raw[start : start + size])  # which keeps the array alive
+    return _ffi().from_buffer(raw[start : start + size])  # which keeps the array alive
+
+
+@cache
+def _ffi() -> Any:
+    return cffi.FFI()  # which imports a parser of C: a third of what importing this package would take

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as member
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
-from . import _engine, _isa, _load, _team
+from . import _contractions, _engine, _isa, _load, _team
 from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
@@ -56,6 +56,7 @@ class Steps:
     lists: Mapping[str, Sequence[float]]
     between: Mapping[str, tuple[int, tuple[int, ...]]]
     terms: int
+    letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
     group_class: str | None = None
 
     @property
@@ -85,8 +86,11 @@ class StepPlan:
     outputs: tuple[tuple[Any, Any, tuple[int, ...], Any], ...]  # C type, bits, shape and dtype
     workers: Callable[[int], tuple[Any, int]]  # for a number of them, the team and the bytes of memory
     alone: tuple[Any, int]
+    phases: int
+    begins: Mapping[str, tuple[int, int]]  # of each shared array between steps its place in memory, and its cells
     schedules: tuple[tuple[str, Schedule], ...]
-    keeps: tuple[Any, ...]  # what pointers lead to
+    stand_ins: tuple[Any, ...]  # per input the array that stands for one that is left out
+    keeps: tuple[Any, ...]  # what other pointers lead to
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,11 @@ class StepKernels(Operation):
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
     words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    contractions: tuple[_contractions.Contraction, ...] = ()
+    roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
+    # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
+    # after the other, the size that is that axis' extent.
+    joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
 
     def planned_steps(self, resolution: Steps, arrays: Mapping[str, Array]) -> StepPlan:
         """All that a kernel is told of a call, for arrays of these strides."""
@@ -113,11 +122,11 @@ class StepKernels(Operation):
             if info.role == "list":
                 whole[info.name] = np.asarray(resolution.lists[info.name], np.dtype(info.dtype))
                 places[info.name] = {"E": (0,)}
+                keeps.append(whole[info.name])
             elif info.role == "output":
                 places[info.name] = resolution.outputs[info.name].places
             elif info.role == "input" and info.name not in whole:  # one cell stands for an input that is left out
                 whole[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
-                keeps.append(whole[info.name])
         itemsize = DTYPES[self.accumulate[resolution.row]].itemsize
         told = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
         values, memory_ = told.members()
@@ -155,18 +164,12 @@ class StepKernels(Operation):
             outputs=tuple((kinds[name], bits(name), shapes[name], DTYPES[row[name]]) for name in self.outputs),
             workers=workers,
             alone=workers(1),
+            phases=len(self.phases),
+            begins={name: (values[f"{name}_at"], cells[0]) for name, (n, cells) in resolution.between.items() if n < 0},
             schedules=tuple(told.schedules),
+            stand_ins=tuple(None if info.name in arrays else whole[info.name] for info in self.inputs),
             keeps=tuple(keeps),
         )
-
-    def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
-        row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
-        for name, output in resolution.outputs.items():
-            arrays[name] = _described(output.shape, DTYPES[row[name]])
-        plan = self.planned_steps(resolution, arrays)
-        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
-        return None, lambda workers: plan.workers(workers)[1], told
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":
@@ -208,7 +211,7 @@ class StepKernels(Operation):
                     if info.role != "between"
                 ]
                 head = f"void {self.function}_{label}_{isa.name}({', '.join(pointers)}, const {sizes} *sizes"
-                lines.append(f"{head}, const opwright_team *team, void *scratch);\n")
+                lines.append(f"{head}, int64_t first, int64_t last, const opwright_team *team, void *scratch);\n")
         return "".join(lines)
 
     def copied(self, value: Array) -> bool:
@@ -217,20 +220,6 @@ class StepKernels(Operation):
 
 
 _libraries: dict[tuple[str, ...], _load.Library] = {}
-
-
-def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array whose shape, dtype and strides are those of one without gaps; nobody may look at its cells."""
-    steps = [dtype.itemsize]
-    for extent in shape[:0:-1]:
-        steps.append(steps[-1] * extent)
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, steps[::-1] if shape else ())
-
-
-def _laid_out(value: Any) -> Array:
-    if type(value) is ndarray:
-        return walkable(value)
-    return _described(value.shape, value.dtype)
 
 
 def is_walkable(array: Array) -> bool:

@@ -5,9 +5,12 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from . import parallel
 from .emit import lowerable, render
 from .language.library import Library
+from .language.model import Op
 from .language.source import Problem, SpecInvalid
 from .load import load
 from .oracle import prove
@@ -18,29 +21,38 @@ from .write import MANIFEST
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
     library = load(project.spec, project.root)
-    lower(library)
-    prove_normal_forms(library)
+    env = render.environment(project.templates)
+
+    def made(op: Op) -> tuple[list[Problem], dict[str, str]]:
+        problems = [*lowerable.problems(op)] or [*_disagreement(op)]
+        return problems, {} if problems else render.texts(render.of_op(op, library), env)
+
+    each = parallel.each(made, library.ops)
+    if problems := [problem for found, _ in each for problem in found]:
+        raise SpecInvalid(problems)
     folder = project.spec.relative_to(project.root).as_posix()
-    files = render.render(library, project.templates, folder)
+    files = render.texts(render.of_library(library, project.templates, folder), env)
+    for _, texts in each:
+        files |= texts
+    files = dict(sorted(files.items()))
     files[MANIFEST] = render.manifest(files, library, project.templates, GENERATOR)
     return library, files
 
 
 def lower(library: Library) -> None:
     """Refuse a library with an operation from which no kernels follow."""
-    problems = [problem for op in library.ops for problem in lowerable.problems(op)]
-    if problems:
+    if problems := [problem for op in library.ops for problem in lowerable.problems(op)]:
         raise SpecInvalid(problems)
 
 
 def prove_normal_forms(library: Library) -> None:
     """Refuse a library in which a normal form says something else than the semantics."""
-    forms = [(op, op.normal_form) for op in library.ops if op.normal_form is not None]
-    differences = parallel.each(prove.agrees, [op for op, _ in forms])
-    problems = [
-        Problem(form.at, "normal-form-disagrees", difference)
-        for (_, form), difference in zip(forms, differences, strict=True)
-        if difference is not None
-    ]
-    if problems:
+    found = parallel.each(lambda op: [*_disagreement(op)], library.ops)
+    if problems := [problem for problems in found for problem in problems]:
         raise SpecInvalid(problems)
+
+
+def _disagreement(op: Op) -> Iterator[Problem]:
+    difference = prove.agrees(op)
+    if op.normal_form is not None and difference is not None:
+        yield Problem(op.normal_form.at, "normal-form-disagrees", difference)

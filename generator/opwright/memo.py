@@ -21,7 +21,7 @@ def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P]
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:
         attributes: dict[str, Any] = vars(node)
-        key = (make, arguments, *options.items())
+        key = (make, arguments, *options.items()) if arguments or options else make
         value: T
         try:
             value, read = attributes["_memoised"][key]

@@ -6,7 +6,9 @@ an axis, and extents; or a `Refusal`. A run is a tuple of axes, which may be non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,41 @@ DTYPE_OF = {
     "u8": "uint8",
     "boolean": "bool_",
 }
+
+
+@dataclass(frozen=True)
+class Several:
+    """Arrays that are joined along an axis, as one; its shape is that of the first until the axis is known."""
+
+    parts: Sequence[Described]
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def several(name: str, parts: Sequence[Described]) -> Several:
+    """A list of arrays of one data type and one number of axes."""
+    first = parts[0]
+    for number, part in enumerate(parts):
+        if part.dtype != first.dtype:
+            got = f"array {number} of {dtype_name(part.dtype)}"
+            raise Refusal("dtypes", name, got, f"{dtype_name(first.dtype)}, as array 0")
+        if len(part.shape) != len(first.shape):
+            got = f"array {number} with {len(part.shape)} axes"
+            raise Refusal(f"{name}-rank", name, got, f"{len(first.shape)}, as array 0")
+    return Several(parts, tuple(first.shape), first.dtype)
+
+
+def together(name: str, arrays: Several, spot: int) -> Several:
+    """The arrays as one, joined along an axis: the others have the same extents in all of them."""
+    first = list(arrays.shape)
+    for number, part in enumerate(arrays.parts):
+        wanted = [*first[:spot], part.shape[spot], *first[spot + 1 :]]
+        if list(part.shape) != wanted:
+            got = f"array {number} of shape {tuple(part.shape)}"
+            expected = f"{tuple(first)}, as array 0, in all axes but {spot}"
+            raise Refusal(f"{name}-shape", name, got, expected, tuple(wanted))
+    whole = sum(part.shape[spot] for part in arrays.parts)
+    return Several(arrays.parts, (*first[:spot], whole, *first[spot + 1 :]), arrays.dtype)
 
 
 def truth(name: str, value: object) -> bool:
@@ -74,8 +111,16 @@ def dtype_row(
     raise Refusal("dtypes", argument, ", ".join(f"{n} {d}" for n, d in given.items()), " or ".join(choices))
 
 
-def dtype_word(name: str, value: object, words: Words) -> str:
+def dtype_of(tensor: Described) -> str:
+    """The word of a tensor's data type; that of another one where there is no such word."""
+    own = dtype_name(tensor.dtype)
+    return next((word for word, dtype in DTYPE_OF.items() if dtype == own), own)
+
+
+def dtype_word(name: str, value: object, words: Words, default: str | None) -> str:
     """A word that states a data type, which `out` may say where the attribute does not."""
+    if value is None and default is not None:  # of an input that no row takes: that is refused with the rows
+        value = default if default in words.spellings else next(iter(words.spellings))
     if value is None:
         raise Refusal(f"{name}-missing", name, "not given", "the data type of the output, here or by `out`")
     return word(name, value, words)
@@ -131,10 +176,27 @@ def placed(order: Sequence[str], counts: Mapping[str, int], spots: Mapping[str, 
     return {axis: spots[axis] if axis in spots else tuple([next(free) for _ in range(counts[axis])]) for axis in order}
 
 
+def present(tensor: Described, fixed: int) -> int:
+    """1 where a tensor has an axis that it may lack, 0 where not; `fixed` others it has at least."""
+    return 1 if len(tensor.shape) > fixed else 0
+
+
+def ordered(name: str, value: object, tensor: str, places: Places) -> Places:
+    """The places with the axes in the order that a list says: its first entry is the number of the first axis."""
+    axes = sum(map(len, places.values()))
+    entries = int_list(name, value)
+    if len(entries) != axes:
+        raise Refusal(f"{name}-length", name, f"{len(entries)} entries", f"{axes}, one for each axis of {tensor}")
+    order = [position(name, entry, tensor, axes) for entry in entries]
+    if len(set(order)) != axes:
+        raise Refusal(f"{name}-range", name, str(list(entries)), "each axis once")
+    return {axis: tuple([order.index(spot) for spot in spots]) for axis, spots in places.items()}
+
+
 def split(shape: Sequence[int], places: Places, vectors: Sequence[str]) -> dict[str, Extent]:
-    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple."""
+    """The extents of a shape by axis; those of a run, or of spatial axes, as a tuple. An axis that is lacking has 1."""
     return {
-        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]]
+        axis: tuple([shape[spot] for spot in spots]) if axis in vectors else shape[spots[0]] if spots else 1
         for axis, spots in places.items()
     }
 
@@ -183,6 +245,36 @@ def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool
         raise Refusal(f"{name}-unwanted", name, "given", f"left out, unless {say}")
     if value is None and wanted and not optional:
         raise Refusal(f"{name}-missing", name, "not given", f"an array, since {say}", wrong_kind=True)
+
+
+def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps: bool = False) -> tuple[int, ...]:
+    """The extents that a list says. Where they must have as many cells as `whole`, one of -1 is what is left of them.
+
+    With `keeps` an entry of 0 is the extent of `whole` at its place.
+    """
+    entries = int_list(name, value)
+    if any(entry < (0 if whole is None else -1) for entry in entries):
+        raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of at least {0 if whole is None else -1}")
+    if whole is None:
+        return entries
+    if keeps and any(entry == 0 for entry in entries[len(whole) :]):
+        got = f"{list(entries)}, with a 0 behind the last axis of {_say(whole)}"
+        raise Refusal(f"{name}-range", name, got, "0 where there is an extent to keep")
+    found = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
+    cells = math.prod(whole)
+    others = math.prod(entry for entry in found if entry != -1)
+    if found.count(-1) == 1 and others and cells % others == 0:
+        found[found.index(-1)] = cells // others
+    if -1 in found or math.prod(found) != cells:
+        raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of {cells} cells, as {_say(whole)} has")
+    return tuple(found)
+
+
+def counted(value: int, dtype: str) -> None:
+    """Numbers below `value` must be exact in the type in which values are made."""
+    most = {"float32": 2**24, "float64": 2**53}.get(dtype, 2**62)
+    if value > most:
+        raise Refusal("index-overflow", "shape", f"{value} cells to number", f"at most {most}, exact in {dtype}")
 
 
 def divisor(value: Extent, say: str) -> None:

@@ -39,7 +39,7 @@ QUICKLY = (
 )
 BRIEFLY = "-O1 -fstrict-aliasing -finline-small-functions -fcaller-saves -fschedule-insns2 -fpeephole2"
 # The files of c/engine with flags of their own, the longest to compile first: what y and x need, what w needs, and what
-# the group class whose kernels have an engine of their own needs instead.
+# the group class whose kernels have an engine of their own needs instead; contractions of steps.
 FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "data": {
         "tiles.c": (QUICKLY,),
@@ -51,6 +51,7 @@ FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "plain.c": (),
     },
     "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
+    "contraction": {"contraction.c": (BRIEFLY,), "tiles.c": (QUICKLY,)},
     "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }
 

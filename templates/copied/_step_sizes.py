@@ -40,6 +40,7 @@ class ArrayInfo:
     axes: Mapping[str, str]  # axis to the symbol of its run; '' where it is none
     absent: float = 0.0
     dtype: str = ""  # of a list
+    sizes: Mapping[str, str] = field(default_factory=dict)  # where inputs are joined: axis to the symbol of its extent
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Sizes:
     def runs(self) -> dict[str, tuple[tuple[int, ...], Along]]:
         """Of every run its extents, and the strides of each array along it, with as few axes as all arrays allow."""
         found = {}
-        for symbol in dict.fromkeys(entry.of for entry in self.fields if entry.kind == "rank"):
+        for symbol, counted in {entry.of: entry.axis for entry in self.fields if entry.kind == "rank"}.items():
             extents = self.resolution.values[symbol]
             along = {}
             outputs_first = sorted(self.infos, key=lambda info: info.role != "output")
@@ -119,7 +120,7 @@ class Sizes:
                 for axis in (axis for axis, of in info.axes.items() if of == symbol):
                     steps = _steps_of(self.arrays[info.name], self.places.get(info.name, {}).get(axis, ()))
                     along[info.name, axis] = (0,) * (len(extents) - len(steps)) + tuple(steps)
-            found[symbol] = merged(*in_memory_order(extents, along))
+            found[symbol] = merged(extents, along) if counted else merged(*in_memory_order(extents, along))
         return found
 
     def lanes(self, letters: Sequence[Lanes], runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> int:

@@ -8,45 +8,60 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from marshal import dumps
 from typing import Any
 
 import numpy as np
 from numpy import empty, ndarray
 
-from . import _specialize
+from . import _contractions, _isa, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
-from ._axes import DTYPE_OF
+from ._axes import DTYPE_OF, Places
+from ._description import InputInfo
 from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
-from ._operation import KEPT_BYTES, PLANS, SERIAL_TERMS, STREAMED, allocated, thread_count
+from ._operation import SERIAL_TERMS, allocated, thread_count
+from ._remember import CALLS
 from ._rules import dtype_name
 from ._scratch import memory
 from ._step_kernels import StepKernels, StepPlan, Steps, is_walkable, walkable
 from ._words import describe
-
-KEPT = 512  # calls of an operation whose resolution is kept
 
 
 @dataclass(frozen=True)
 class StepOperation(StepKernels):
     """An operation of steps that can be called."""
 
-    def call_steps(
-        self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
-    ) -> Any:
+    def array(self, info: InputInfo, value: Any) -> Any:
+        """One input as an array, or as a tuple of those that are joined."""
+        if info.name not in self.joined or value is None:
+            return super().array(info, value)
+        if not isinstance(value, (list, tuple)) or not value:
+            got = "no arrays" if isinstance(value, (list, tuple)) else describe(value)
+            raise Refusal(
+                f"{info.parameter}-kind", info.parameter, got, "a list of at least one array", wrong_kind=True
+            )
+        return tuple([super(StepOperation, self).array(info, part) for part in snapshot(value)])
+
+    def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
-            plan: Any = PLANS.get(self.step_key(inputs, attributes))
-            if plan is not None and specialize is None and (out is None or type(out) is ndarray):
-                result = self.repeated_steps(plan, inputs, out, threads)
+            plan = CALLS[self.key_of_plan(inputs, attributes)]
+            if specialize is None and (out is None or type(out) is ndarray):
+                result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
                     return result
         except Exception:  # of whatever kind: what is refused is told below
             pass
+        return self.called(inputs, attributes, out, threads, specialize)
+
+    def called(
+        self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
+    ) -> Any:
+        """The same for every call."""
         try:
             if specialize is not None:
                 _specialize.check("specialize", specialize)
@@ -61,22 +76,23 @@ class StepOperation(StepKernels):
             missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def step_key(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
-        """A hashable key of all that a call without gaps depends on.
+    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+        """A hashable key of all that a call without gaps depends on; see `_remember.key`.
 
-        Raises whatever it likes for arguments that are not of the plainest kind. Of what has a buffer marshal writes
-        the bytes alone: keys of these are looked up, never kept.
+        Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
         """
-        key: list[Any] = [self.function]
+        if len(inputs) == 1:
+            (a,) = inputs
+            return self.function, dumps(attributes), a.dtype, a.shape
+        told: list[Any] = [self.function, dumps(attributes)]
         for value in inputs:
             if value is None:
-                key.append(None)
+                told.append(None)
             else:
-                key += value.dtype, value.shape
-        key.append(dumps(attributes, 2))
-        return tuple(key)
+                told += value.dtype, value.shape
+        return tuple(told)
 
-    def repeated_steps(self, plan: StepPlan, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+    def repeated(self, plan: StepPlan, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
         """The result of a call without gaps; None where an array has some, or where `out` is not plainly apart."""
         address = plan.ffi.from_buffer
         arguments = []
@@ -97,37 +113,31 @@ class StepOperation(StepKernels):
             results = [out]
         else:
             results = [
-                empty(shape, dtype) if plan.terms < STREAMED else allocated(shape, dtype)
+                empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)
                 for _, _, shape, dtype in plan.outputs
             ]
         for result, (kind, bits, _, _) in zip(results, plan.outputs):
-            arguments.append(address(kind, result if bits is None else result.getfield(bits), True))
+            arguments.append(address(kind, result if bits is None else result.getfield(bits)))
         if threads is None and plan.terms < SERIAL_TERMS:
             team, size = plan.alone
         else:
             team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
-        plan.kernel(*arguments, plan.sizes, team, memory(size))
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
         return results[0] if len(results) == 1 else tuple(results)
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
-        key = self.step_signature(given, attributes)
-        found = _resolutions.get(key) if key is not None else None
+        counts = tuple([len(value) for value in given if type(value) is tuple])
+        single = [part for value in given for part in _parts(value)]
+        key = _remember.key((self.function, counts), (), single, tuple(attributes))
+        found = _remember.CALLS.get(key)
         if found is None:
+            told = _remember.attributes_of(key)
             resolve: Any = self.resolve
-            found = resolve(*given, *attributes)
-            if key is not None:
-                if len(_resolutions) >= KEPT:
-                    _resolutions.clear()
-                _resolutions[key] = found
+            found = resolve(*given, *(attributes if told is None else told))
+            if told is not None:
+                _remember.remember(key, found)
         return found
-
-    def step_signature(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
-        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind."""
-        if not all(value is None or type(value) is np.ndarray for value in given) or not all(map(_plain, attributes)):
-            return None
-        arrays = [None if value is None else (value.dtype, value.shape) for value in given]
-        return (self.function, *arrays, dumps(tuple(attributes), 2))
 
     def targets(self, out: Any) -> list[Array | None]:
         """The caller's arrays to write into, in the order of the outputs."""
@@ -159,21 +169,26 @@ class StepOperation(StepKernels):
         out: Any,
         threads: Any,
     ) -> Any:
-        """Hand the arrays to the kernel."""
+        """Hand the arrays to the kernel, those that are joined one after the other where that can be."""
         row = self.rows[resolution.row][1]
+        workers = thread_count(resolution, threads)  # type: ignore[arg-type]
         targets = self.wanted(resolution, targets, out)
         for name, target in zip(self.outputs, targets):
             if target is not None:
                 self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
-        thread_count(resolution, threads)  # type: ignore[arg-type]  # which may be refused
-        arrays: dict[str, Array] = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
-        arrays = {name: walkable(array) for name, array in arrays.items()}
+        inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
+        arrays: dict[str, Array] = {name: walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
         for name, target in zip(self.outputs, targets):
             ready = target is not None and is_walkable(target)
             shape = resolution.outputs[name].shape
             written[name] = target if ready and target is not None else allocated(shape, DTYPES[row[name]])
-        self.execute(self.step_plan(resolution, given, attributes, {**arrays, **written}), arrays, written, threads)
+        if self.joined:
+            for piece, own in self.pieces(resolution, {n: inputs[n] for n in self.joined}, {**arrays, **written}):
+                self.execute(self.planned_steps(piece, own), piece, own, workers)
+        else:
+            whole = {**arrays, **written}
+            self.execute(self.plan_of(resolution, given, attributes, whole), resolution, whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -183,6 +198,48 @@ class StepOperation(StepKernels):
         if len(results) > 1:
             return tuple(results)
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
+
+    def plan_of(
+        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+    ) -> StepPlan:
+        """The plan of a call; that of one without gaps is kept, where the loops of steps compute all of it."""
+        plan = self.planned_steps(resolution, arrays)
+        plain = all(array.flags.c_contiguous for array in arrays.values()) and not self.contractions
+        plain = plain and all(value is None or type(value) is ndarray for value in given) and not resolution.absent
+        said = dict(zip(self.attributes, attributes))
+        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+            try:
+                key = self.key_of_plan(given, attributes)
+            except Exception:  # of whatever kind: an entry of an attribute may be anything
+                return plan
+            if _remember.attributes_of(key) is not None:
+                _remember.remember(key, plan)
+        return plan
+
+    def pieces(
+        self, resolution: Steps, joined: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
+    ) -> Iterator[tuple[Steps, dict[str, Array]]]:
+        """The calls of kernels that a call is made of: one, or one for each of the arrays that are joined."""
+        if len(joined) != 1 or not self.joined[next(iter(joined))][1]:
+            whole = {
+                n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in joined.items()
+            }
+            yield resolution, {**arrays, **{name: walkable(array) for name, array in whole.items()}}
+            return
+        (name, parts), *_ = joined.items()
+        size = self.joined[name][1]
+        places = {**resolution.places, **{output: found.places for output, found in resolution.outputs.items()}}
+        begin = 0
+        for part in parts:
+            extent = part.shape[resolution.places[name][self.joined[name][0]][0]]
+            own = {name: walkable(part)}
+            for other, array in arrays.items():
+                axes = next(info for info in self.arrays_ if info.name == other).sizes
+                spots = [places[other][axis][0] for axis, symbol in axes.items() if symbol == size]
+                cut = [slice(begin, begin + extent) if n in spots else slice(None) for n in range(array.ndim)]
+                own[other] = array[tuple(cut)] if spots else array
+            yield replace(resolution, values={**resolution.values, size: extent}), own
+            begin += extent
 
     def wanted(self, resolution: Steps, targets: list[Array | None], out: Any) -> list[Array | None]:
         """The arrays to write into, one per output; a tuple names those that the call has."""
@@ -206,59 +263,66 @@ class StepOperation(StepKernels):
             raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
         if not target.flags.c_contiguous and overlaps_itself(target):
             raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
-        others = [(info.parameter, value) for info, value in zip(self.inputs, given)]
+        others = [(i.parameter, part) for i, value in zip(self.inputs, given) for part in _parts(value)]
         others += [("another output", other) for other in targets if other is not target]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
                 raise Refusal("out-overlap", "out", f"an array that shares memory with {what}", "memory of its own")
 
-    def execute(self, plan: StepPlan, arrays: Mapping[str, Array], written: Mapping[str, Array], threads: Any) -> None:
-        """Run a plan's kernel on arrays of any strides."""
+    def execute(self, plan: StepPlan, resolution: Steps, arrays: dict[str, Array], workers: int) -> None:
+        """Run a plan on arrays of any strides: contractions by their engine, the other phases by the kernel."""
+        ffi = plan.ffi
         arguments = [
-            absent if info.name not in arrays else pointer_of(plan.ffi, kind, arrays[info.name], False)
+            absent if info.name not in arrays else pointer_of(ffi, kind, arrays[info.name], False)
             for info, (kind, _), absent in zip(self.inputs, plan.inputs, plan.absent)
         ]
         arguments += plan.lists
         arguments += [
-            pointer_of(plan.ffi, kind, written[name], True) for name, (kind, _, _, _) in zip(self.outputs, plan.outputs)
+            pointer_of(ffi, kind, arrays[name], True) for name, (kind, _, _, _) in zip(self.outputs, plan.outputs)
         ]
-        team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
-        plan.kernel(*arguments, plan.sizes, team, memory(size))
+        team, size = plan.workers(workers)
+        if not self.contractions:
+            plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
+            return
+        room = allocated((max(size, 1),), np.dtype(np.uint8))
+        accumulate = DTYPES[self.accumulate[resolution.row]]
+        for name, (begin, cells) in plan.begins.items():
+            arrays[name] = room[begin : begin + cells * accumulate.itemsize].view(accumulate)
+        for info, value in zip(self.inputs, plan.stand_ins):
+            arrays.setdefault(info.name, value)
+        places = {**resolution.places, **{name: found.places for name, found in resolution.outputs.items()}}
+        products, copied = self.products(resolution, arrays, places, accumulate)
+        for phase in range(plan.phases):
+            if phase in products:
+                products[phase].run(workers)
+            elif phase not in copied:
+                plan.kernel(*arguments, plan.sizes, phase, phase + 1, team, ffi.from_buffer(room))
 
-    def step_plan(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
-    ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept."""
-        plain = all(array.flags.c_contiguous for array in arrays.values())
-        plain = plain and all(value is None or type(value) is ndarray for value in given)
-        plain = plain and all(map(_plain, attributes)) and not self.stated_by_out(attributes) and not resolution.absent
-        if not plain:
-            return self.planned_steps(resolution, arrays)
-        key = self.step_key(given, attributes)
-        plan: Any = PLANS.get(key)
-        if plan is None:
-            plan = self.planned_steps(resolution, arrays)
-            if len(key[-1]) <= KEPT_BYTES:
-                if len(PLANS) >= KEPT:
-                    PLANS.clear()
-                PLANS[key] = plan
-        found: StepPlan = plan
-        return found
+    def products(
+        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
+    ) -> tuple[dict[int, _contractions.Product], set[int]]:
+        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
+        found: dict[int, _contractions.Product] = {}
+        copied = set()
+        for one in self.contractions:
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
+            if product is not None:
+                found[one.phase] = product
+                copied |= {one.copy} if product.direct else set()
+        return found, copied
 
-    def stated_by_out(self, attributes: Sequence[Any]) -> bool:
-        """Whether the array to write into may say what an attribute does not."""
-        said = dict(zip(self.attributes, attributes))
-        return any(said[name] is None for name in self.dtype_attributes)
+    def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
+        row = self.rows[resolution.row][1]
+        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        for name, output in resolution.outputs.items():
+            arrays[name] = _described(output.shape, DTYPES[row[name]])
+        plan = self.planned_steps(resolution, arrays)
+        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
+        return None, lambda workers: plan.workers(workers)[1], told
 
 
-_resolutions: dict[Any, Any] = {}
-
-
-def _plain(attribute: Any) -> bool:
-    """Whether marshal tells `attribute` from all others."""
-    if type(attribute) in (list, tuple):
-        return all(type(entry) in (int, float) for entry in attribute)
-    return attribute is None or type(attribute) in (int, float, str, bool)
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if type(value) is tuple else (value,)
 
 
 def pointer_of(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
@@ -266,3 +330,17 @@ def pointer_of(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
     if array.flags.c_contiguous:
         return pointer(ffi, ctype, array, writable)
     return ffi.cast(ctype, array.ctypes.data)
+
+
+def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array whose shape, dtype and strides are those of one without gaps; nobody may look at its cells."""
+    steps = [dtype.itemsize]
+    for extent in shape[:0:-1]:
+        steps.append(steps[-1] * extent)
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, steps[::-1] if shape else ())
+
+
+def _laid_out(value: Any) -> Array:
+    if type(value) is ndarray:
+        return walkable(value)
+    return _described(value.shape, value.dtype)

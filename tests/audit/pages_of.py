@@ -10,7 +10,7 @@ from opwright.audit.compare import Finding, audit
 from opwright.audit.page import Page
 from opwright.commands.audit import operation
 from opwright.language.library import Library
-from opwright.load import load
+from support.specs import convolutions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = Path(__file__).parent / "pages"
@@ -18,7 +18,7 @@ PAGES = Path(__file__).parent / "pages"
 
 @functools.cache
 def library() -> Library:
-    return load(ROOT / "spec" / "onednn_graph")
+    return convolutions()
 
 
 def text_of(name: str) -> str:

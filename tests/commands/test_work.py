@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -46,10 +47,12 @@ def imported(command: str) -> set[str]:
     return {name if name.startswith("opwright.") else name.partition(".")[0] for name in names}
 
 
-def test_generate_derives_every_nest_and_makes_every_kernel_once(made: Counter[str]):
+def test_generate_derives_every_nest_and_makes_every_kernel_once(made: Counter[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # so that all of it is done in this process
     library, _ = generated(find())
-    expected = Counter({variant.name: 1 for op in library.ops for variant in expand(op) if not variant.isa.fast})
-    expected |= {f"nest of {op.function}": len(layout_choices(op)) * len(op.classes or [None]) for op in library.ops}
+    ops = [op for op in library.ops if not op.stepped]
+    expected = Counter({variant.name: 1 for op in ops for variant in expand(op) if not variant.isa.fast})
+    expected |= {f"nest of {op.function}": len(layout_choices(op)) * len(op.classes or [None]) for op in ops}
     assert made == expected
 
 

@@ -384,11 +384,11 @@ def test_another_shape_dtype_or_stated_shape_gives_another_result() -> None:
 def test_more_signatures_than_are_remembered_give_right_results() -> None:
     plain = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     for _ in range(2):
-        for extent in range(1, _operation.KEPT_PLANS + 100):
+        for extent in range(1, _operation._remember.MAX_CALLS + 100):
             result = ok.conv_transpose(np.ones((1, extent, 1), F32), np.ones((1, 1, 1), F32), **plain)
             assert result.shape == (1, extent, 1)
             assert result[0, -1, 0] == 1
-    assert len(_operation.PLANS) <= _operation.KEPT_PLANS
+    assert len(_operation.CALLS) <= _operation._remember.MAX_CALLS
 
 
 def plain(one: Call) -> Call:
@@ -514,7 +514,7 @@ def test_a_description_with_a_negative_extent_is_refused() -> None:
 
 def test_an_unknown_operation_is_refused_with_the_known_ones() -> None:
     for ask in (ok.explain, ok.infer_shape, ok.variants):
-        with pytest.raises(ValueError, match="there is no operation 'conv'; there are conv_transpose, "):
+        with pytest.raises(ValueError, match=r"there is no operation 'conv'; there are .*, conv_transpose, "):
             ask("conv")
 
 
@@ -530,10 +530,10 @@ def test_inferred_shapes_are_the_shapes_of_results() -> None:
 
 
 def test_the_variants_of_the_operations_are_the_variants_of_the_package() -> None:
-    assert set(ok.operations()) == {function(op) for op in OPERATIONS}
-    parts = [ok.variants(op) for op in OPERATIONS]
-    assert sorted(v.name for part in parts for v in part) == sorted(v.name for v in ok.variants())
-    for op, part in zip(OPERATIONS, parts, strict=True):
+    assert {function(op) for op in OPERATIONS} <= set(ok.operations())
+    every = [v.name for op in ok.operations() for v in ok.variants(op)]
+    assert sorted(every) == sorted(v.name for v in ok.variants())
+    for op, part in ((op, ok.variants(op)) for op in OPERATIONS):
         assert {v.op for v in part} == {op}
         assert {v.dtype for v in part} == {"f32", "bf16", "f16"}
         assert {v.group_class for v in part} == {"dense", "grouped", "depthwise"}

@@ -12,7 +12,7 @@ FIELDS = {
     "argument": "strides",
     "got": "[0, 1]",
     "expected": "every entry >= 1",
-    "spec": "spec/onednn_graph/_common.yaml:12",
+    "spec": "spec/onednn_graph/_common.yaml:15",
     "nearest": [1, 1],
 }
 
@@ -20,7 +20,7 @@ FIELDS = {
 def test_the_message_teaches():
     assert str(_errors.SpecError(**FIELDS)) == (
         "conv_transpose: rule strides-range: argument 'strides' is [0, 1], expected every entry >= 1"
-        " (nearest valid: [1, 1]); see spec/onednn_graph/_common.yaml:12"
+        " (nearest valid: [1, 1]); see spec/onednn_graph/_common.yaml:15"
     )
 
 

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright.load import load
 from opwright.oracle.validate import validate
 from support.call import Call
 from support.calls import describe, mutated_call, random_call
-from support.package import ROOT, SPEC
+from support.specs import convolutions
 
-LIBRARY = load(SPEC, ROOT)
+LIBRARY = convolutions()
 NAMES = [op.op for op in LIBRARY.ops]
 CALLS = 700  # of each operation
 

@@ -63,7 +63,7 @@ def _driver(isa: str, dtype: str) -> str:
 
 def packed(call: Call, isa: str, parts: int) -> tuple[bytes, np.ndarray]:
     """A call as the driver reads it, and an array for its answer."""
-    operation = _interface.named(ok._OPERATIONS, call.op)
+    operation = ok._OPERATIONS.named(call.op)
     inputs, attributes = _interface.bound(operation, call.inputs, call.attributes)
     resolution = operation.resolve(*inputs, *attributes)
     plan = operation.plan(resolution)

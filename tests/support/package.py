@@ -13,16 +13,16 @@ from opwright.language.library import Library
 from opwright.project import find
 from opwright.write import write
 
+from .specs import all_texts, real_texts
+
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "spec" / "onednn_graph"
 
 
 def spec_texts(*names: str) -> dict[str, str]:
-    """The project's own spec files by name, all of them unless some are named; shared files always."""
-    paths = [
-        path for path in sorted(SPEC.glob("*.yaml")) if not names or path.stem in names or path.stem.startswith("_")
-    ]
-    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+    """The project's own spec files by name, the convolutions' unless some are named; shared files always."""
+    found = {name: text for name, text in all_texts().items() if name.startswith("_") or Path(name).stem in names}
+    return found if names else real_texts()
 
 
 def edited(texts: Mapping[str, str], file: str, *changes: tuple[str, str]) -> dict[str, str]:

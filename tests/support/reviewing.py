@@ -18,16 +18,15 @@ from opwright.review.findings import Review, review
 from opwright.review.sides import Side
 from opwright.review.tree import exact
 
-from . import checkout
+from .specs import real_texts
 
 FOLDER = "spec/onednn_graph"
 TODAY = datetime.date(2030, 1, 1)
 
 
 def specs() -> dict[str, str]:
-    """The texts of the project's own specs."""
-    paths = sorted((checkout.ROOT / FOLDER).glob("*.yaml"))
-    return {f"{FOLDER}/{path.name}": path.read_text(encoding="utf-8") for path in paths}
+    """The texts of the project's convolutions."""
+    return {f"{FOLDER}/{name}": text for name, text in real_texts().items()}
 
 
 def by_semantics(file: str) -> dict[str, str]:

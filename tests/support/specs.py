@@ -6,15 +6,27 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opwright.generate import lower
+from opwright.language.library import Library
 from opwright.language.source import Problem, SpecInvalid
 from opwright.load import load_texts
 
 FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph"
 
 
-def real_texts() -> dict[str, str]:
-    """The six operations with what they share, by file name."""
+def all_texts() -> dict[str, str]:
+    """All files of the project's folder by name."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def real_texts() -> dict[str, str]:
+    """The six convolutions, which are what has a normal form, and the files that all operations share."""
+    texts = all_texts().items()
+    return {name: text for name, text in texts if name.startswith("_") or "\nnormal_form:" in text}
+
+
+def convolutions() -> Library:
+    """The library of the six convolutions, with the places that the project's own files have."""
+    return load_texts({f"spec/{FOLDER.name}/{name}": text for name, text in real_texts().items()})
 
 
 def edited(name: str, old: str, new: str) -> dict[str, str]:

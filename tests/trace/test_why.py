@@ -22,11 +22,11 @@ from opwright.emit import render
 from opwright.language import expr
 from opwright.language.library import Library
 from opwright.language.schema import Located, Node, Spelled
-from opwright.load import load
 from opwright.project import Project, find
 from opwright.trace import edits, marking, origins, recording, why
 from rich.console import Console
 from support import checkout
+from support.specs import convolutions
 
 ROOT = checkout.ROOT
 PACKAGE = ROOT / "generated" / "opwright_kernels"
@@ -40,7 +40,7 @@ def project() -> Project:
 
 @pytest.fixture(scope="module")
 def library(project: Project) -> Library:
-    return load(project.spec, project.root)
+    return convolutions()
 
 
 def outputs(library: Library, project: Project) -> dict[str, render.Output]:

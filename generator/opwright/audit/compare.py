@@ -64,12 +64,13 @@ def attributes(op: Op, page: Page) -> Iterator[Finding]:
     found = identify(said.rows, op)
     for row, attribute, how in found:
         if attribute is None:
-            hint = suggestion(row.name, [str(a.name) for a in op.attributes])
+            hint = suggestion(row.name, [a.page_name or str(a.name) for a in op.attributes])
             name, at = row.name or f"row {row.number + 1}", op.at.key("attributes")
             path = f"attributes.{row.name or row.number + 1}"
             yield Finding("contradiction", path, name, f"no such attribute{hint}", row.at, at, how, (row.name,))
         else:
-            yield _named(f"attributes.{attribute.name}", row, attribute.at, str(attribute.name), how)
+            name = attribute.page_name or str(attribute.name)
+            yield _named(f"attributes.{attribute.name}", row, attribute.at, name, how)
             yield from _facts(row, attribute)
             yield from _description(row, attribute, op)
     for attribute in op.attributes:

@@ -43,7 +43,7 @@ def spec_facts(attribute: Attribute) -> dict[str, str | None]:
 
 def identify(rows: Sequence[facts.Row], op: Op) -> list[Match]:
     """Each row with its attribute, or None for an attribute that the spec does not have."""
-    by_name = {str(attribute.name): attribute for attribute in op.attributes}
+    by_name = {attribute.page_name or str(attribute.name): attribute for attribute in op.attributes}
     named = {id(row): by_name.get(row.name) for row in rows if row.name}
     left = [a for a in op.attributes if all(a is not other for other in named.values())]
     nameless = [row for row in rows if not row.name][:MAX_ROWS]

@@ -146,7 +146,7 @@ def _not_one(graph: Node, ops: Sequence[Node]) -> NoReturn:
 
 
 def _attributes(node: Node, op: Op) -> dict[str, Any]:
-    known = {attribute.name or "": attribute for attribute in op.attributes}
+    known = {attribute.page_name or attribute.name or "": attribute for attribute in op.attributes}
     found = {}
     for name in node.mapping():
         if name in ADDED:
@@ -156,9 +156,9 @@ def _attributes(node: Node, op: Op) -> dict[str, Any]:
             node.at(name).fail(f"{op.op} has no such attribute{near}; it has {', '.join(known)}")
         value = _value(node.at(name), known[name])
         if value != NOT_GIVEN:
-            found[name] = value
+            found[known[name].name or ""] = value
     for name, attribute in known.items():
-        if attribute.required and name not in found:
+        if attribute.required and attribute.name not in found:
             node.fail(f"{op.op} needs the attribute {name!r}")
     return found
 

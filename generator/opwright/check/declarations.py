@@ -38,16 +38,21 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "locates": ("s64", "s64[]"),
     "dtype_of": ("string",),
     "per": ("s64[]", "f32[]"),
+    "order_of": ("s64[]",),
+    "extents_of": ("s64[]",),
+    "fills": ("s64[]",),
+    "keeps": ("s64[]",),
 }
 # What only operations of steps can say, by where it stands.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
-    "attributes": ("locates", "dtype_of", "per"),
-    "inputs": ("broadcast", "broadcast_if", "absent", "when"),
-    "outputs": ("broadcast", "broadcast_if", "absent", "when"),
+    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps"),
+    "inputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
+    "outputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
 }
 CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
 DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")
+EMPTY = "[]"
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
@@ -112,12 +117,12 @@ def attributes(op: Op) -> Iterator[Problem]:
                 yield Problem(attribute.at, "attribute-key", message)
         if attribute.min is not None and attribute.max is not None and attribute.min > attribute.max:
             yield Problem(attribute.at, "attribute-range", f"min {attribute.min} is greater than max {attribute.max}")
-        yield from _default(attribute)
+        yield from _default(op, attribute)
         yield from _list(attribute)
         yield from _words(op, attribute)
 
 
-def _default(attribute: Attribute) -> Iterator[Problem]:
+def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     at, default = place(attribute.default, attribute.at), attribute.default
     stated = bool(attribute.shape_of)
     free = stated or attribute.dtype_of is not None  # `out` may say it
@@ -130,10 +135,13 @@ def _default(attribute: Attribute) -> Iterator[Problem]:
     real, truth = REAL, re.compile("true|false")
     patterns = {"f32": real, "f32[]": real, "string": re.compile(".+"), "bool": truth}
     pattern = patterns.get(attribute.type or "", INTEGER)
+    if attribute.locates and attribute.type == "s64[]" and default == EMPTY:
+        return
     if not pattern.fullmatch(default):
         yield Problem(at, "attribute-default", f"the default {default[:40]!r} is no value of type {attribute.type}")
     elif attribute.type == "string":
         words = [allowed.value for allowed in attribute.values or ()]
+        words += [tensor.name for tensor in op.inputs] if attribute.dtype_of else []
         yield from unknown(default, words, at, "attribute-default", f"word of '{attribute.name}'")
     elif attribute.type != "bool" and not _within(attribute, float(default)):
         yield Problem(at, "attribute-default", f"the default {default} is not within min and max")
@@ -146,7 +154,8 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    if attribute.type != "s64[]" or attribute.locates or attribute.per:
+    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
+    if attribute.type != "s64[]" or any(said):
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):

@@ -61,8 +61,10 @@ def symbols(op: Op) -> Iterator[Problem]:
                 yield Problem(at, "expression-read", f"{what} cannot read elements of a tensor; only semantics can")
             elif isinstance(node, Number) and isinstance(node.value, float):
                 yield Problem(at, "expression-real", f"{what} is in integers; real numbers stand in semantics only")
-            elif isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS:
-                yield Problem(at, "expression-function", f"{what} has no {node.function}(); only values of steps have")
+            elif isinstance(node, Call) and (
+                node.function in expr.REAL_FUNCTIONS or node.function in expr.LETTER_FUNCTIONS
+            ):
+                yield Problem(at, "expression-function", f"{what} has no {node.function}(); only steps have")
             elif isinstance(node, Name) and node.id not in known:
                 yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{suggestion(node.id, known)}")
     for tensor in op.tensors:

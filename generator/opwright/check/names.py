@@ -92,7 +92,8 @@ def _function_name(op: Op) -> Iterator[Problem]:
         "opwright"
     ):
         message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
-        yield Problem(place(op.op, op.at), "op-name", message)
+        message += "; `function` gives it another name"
+        yield Problem(place(op.function_ or op.op, op.at), "op-name", message)
 
 
 def _symbols(op: Op) -> Iterator[tuple[str, Mark]]:

@@ -22,7 +22,7 @@ from ..language.types import symbol_kinds
 from .expressions import is_vector, noted_kind
 
 INIT = re.compile(r"-?(inf|[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)")
-F32_LEAST, F32_MOST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+F32_MIN, F32_MAX = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 
 
 def semantics(op: Op) -> Iterator[Problem]:
@@ -56,7 +56,7 @@ def semantics(op: Op) -> Iterator[Problem]:
 
 
 def _fits_f32(value: float) -> bool:
-    return math.isinf(value) or value == 0 or F32_LEAST <= abs(value) <= F32_MOST
+    return math.isinf(value) or value == 0 or F32_MIN <= abs(value) <= F32_MAX
 
 
 def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterator[Problem]:

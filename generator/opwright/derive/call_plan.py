@@ -83,7 +83,16 @@ class Join:
     axes: tuple[tuple[Tensor, str, bool], ...]
 
 
-Step = ParseAttribute | Bind | Extent | Compute | Check | Join
+@dataclass(frozen=True)
+class Stated:
+    """A list says the extents of a run; `whole` is the run that has as many cells, '' where none must."""
+
+    attribute: Attribute
+    symbol: str
+    whole: str
+
+
+Step = ParseAttribute | Bind | Extent | Compute | Check | Join | Stated
 
 
 def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
@@ -137,6 +146,12 @@ def _bind(
     return Bind(tensor, tuple(ways), stated), learned
 
 
+def _listed(op: Op) -> list[Stated]:
+    """The lists that say the extents of a run."""
+    roles = [(attribute, attribute.extents_of, attribute.fills) for attribute in op.attributes if attribute.extents_of]
+    return [Stated(a, op.dims[said].symbol, op.dims[whole].symbol if whole else "") for a, said, whole in roles]
+
+
 def _never_known(
     lets: Mapping[str, Let], dims: Iterable[tuple[str, Dim]], constraints: Iterable[Constraint]
 ) -> list[Problem]:
@@ -175,11 +190,15 @@ def plan(op: Op) -> tuple[Step, ...]:
     all_sizes = frozenset(dims)
     lets = dict(op.lets)
     constraints = list(op.constraints)
+    listed = _listed(op)
 
     def settle() -> None:
         progress = True
         while progress:
             progress = False
+            for step in [step for step in listed if step.symbol not in known and step.whole in {"", *known}]:
+                steps.append(step)
+                known.add(step.symbol)
             for symbol in [s for s in dims if s in known]:
                 steps.append(Extent(*dims.pop(symbol)))
                 progress = True

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary, walk
-from ..language.hashing import canonical, digest
+from ..language.hashing import canonical, digest, silent_keys
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located, Node
 from ..language.types import symbol_of
@@ -36,7 +36,7 @@ def contract_hash(op: Op) -> str:
     return digest(_steps(op) if op.stepped else _Contract(op).whole())
 
 
-PROSE = {"summary", "description", "source", "reason", "typical", "use", "say", "nearest", "argument", "deprecated"}
+PROSE = frozenset("summary description source reason typical use page_name say nearest argument deprecated".split())
 
 
 def _steps(op: Op) -> list[Any]:
@@ -50,9 +50,10 @@ def _fields(node: Node) -> list[str]:
 
 
 def _said(value: Any) -> Any:
-    """A part of an operation without prose."""
+    """A part of an operation without prose, and without keys that may be silent and are."""
     if isinstance(value, Node):
-        return [[name, _said(getattr(value, name))] for name in _fields(value)]
+        kept = [name for name in _fields(value) if not (name in silent_keys(value) and not getattr(value, name))]
+        return [[name, _said(getattr(value, name))] for name in kept]
     if isinstance(value, Mapping):
         return [[str(key), _said(item)] for key, item in value.items()]
     return [_said(item) for item in value] if isinstance(value, (list, tuple)) else canonical(value)
@@ -73,7 +74,7 @@ class _Contract:
         tensors = [[t.parameter or t.name, t.optional, *self.tensor(t)] for t in op.inputs]
         rows = [[row.get(name, "") for name in (*self.tensors, "accumulate")] for row in op.dtypes]
         parts = [
-            op.op,
+            op.function_ or op.op,
             [op.spatial_rank.min, op.spatial_rank.max],
             [*tensors, self.tensor(op.output)],
             sorted(self.attribute(attribute) for attribute in op.attributes),

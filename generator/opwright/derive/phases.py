@@ -3,7 +3,8 @@
 In: a program. Out: phases, done one after the other. Within a phase, tasks share nothing, so that threads may take them
 in any order: a task is one value of each letter in `own`. Arrays that one phase writes and reads for itself are private
 to a task. The lanes of vectors are neighbours along one letter; which, a call decides among those in `lanes`. Where
-tasks have that letter for themselves, each has a block of it.
+tasks have that letter for themselves, each has a block of it. A contraction is a phase of its own, and so is the copy
+of its sums to an output: both may be left to kernels that know nothing of steps.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, names
-from ..language.model import Op
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.model import Op, Tensor
 from ..language.schema import Assignment
-from ..language.types import is_places
 from ..memo import memoised
+from .contraction import Contraction, contraction, paired
+from .lanes import lane_letters
 from .program import Array, Axis, Formula, Part, Program, program
-
-MOST_LANES = 3  # letters among which a call chooses
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Phase:
     parts: tuple[Part, ...]
     own: tuple[str, ...]
     lanes: tuple[str, ...] = ()
+    contraction: Contraction | None = None  # what its one step contracts
+    copies: str | None = None  # the output that its one step copies from the sums of a contraction
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,38 @@ class Staged:
     def first_writer(self, name: str) -> Part:
         """The step that begins an array."""
         return next(part for part in self.program.parts if part.target.tensor == name)
+
+
+def apart(op: Op, tensor: Tensor) -> bool:
+    """Whether the arrays that an input is joined from can be taken one after the other, each with its part of the rest.
+
+    They can where all phases are independent along that axis, and nothing but axes and letters knows its extent.
+    """
+    found = staged(op)
+    program, extent = found.program, tensor.dims[tensor.joined or ""].tree
+    letters = [Name(name) for name, letter in program.letters.items() if letter.extent == extent]
+    if len(letters) != 1 or not all(letters[0].id in phase.own for phase in found.phases):
+        return False
+    reckoned: list[Expr] = [letter.extent for letter in program.letters.values() if letter.extent != extent]
+    for part in program.parts:
+        reckoned += [guard.tree for guard in part.where]
+        reckoned += [name for formula in part.formulas for name in _loose(formula.value)]
+        for read in (part.target, *part.reads):
+            for axis, index in zip(program.arrays[read.tensor].axes, read.indices, strict=True):
+                if (index == letters[0]) != (axis.extent == extent):
+                    return False
+                reckoned += [axis.extent] if axis.extent != extent else []
+                reckoned += [index] if index != letters[0] else []
+    used = frozenset[str]().union(*map(expr.names, reckoned))
+    return not used & {letters[0].id, *expr.names(extent)}
+
+
+def _loose(tree: Expr) -> Iterator[Expr]:
+    """The names of a tree outside the indices of its elements."""
+    if isinstance(tree, Name):
+        yield tree
+    for child in () if isinstance(tree, Read) else expr.children(tree):
+        yield from _loose(child)
 
 
 def accumulator(output: str) -> str:
@@ -64,19 +99,17 @@ def guarded(found: Program, read: Read) -> bool:
 
 def loose_axes(found: Program, read: Read) -> list[int]:
     """The axes whose index may lie outside."""
-    axes = found.arrays[read.tensor].axes
-    return [
-        number
-        for number, (axis, index) in enumerate(zip(axes, read.indices, strict=True))
-        if axis.kind != "ones" and found.walks(read.tensor, number, index) is None
-    ]
+    indices = enumerate(read.indices)
+    return [number for number, index in indices if not found.covers(read.tensor, number, index)]
 
 
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = _accumulating(program(op), [tensor.name for tensor in op.outputs])
-    phases = tuple(dataclasses.replace(phase, lanes=_lanes(op, found, phase)) for phase in _phases(found))
+    found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
+    phases = tuple(
+        dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own)) for phase in _phases(found)
+    )
     return Staged(found, phases, _private(found, phases))
 
 
@@ -107,7 +140,7 @@ def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
         arrays[name] = Array(name, "between", tuple(axes))
         parts = [_renamed(part, output, name) for part in parts]
         parts.append(_copy(len(parts), Read(output, tuple(indices)), Read(name, tuple(indices)), letters, writers[-1]))
-    return Program(letters, arrays, tuple(parts))
+    return dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
 
 
 def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], last: Part) -> Part:
@@ -162,48 +195,35 @@ def _place(found: Program, read: Read, letter: str) -> int | None:
 
 
 def _phases(found: Program) -> tuple[Phase, ...]:
-    groups: list[list[Part]] = []
+    phases: list[Phase] = []
     for part in found.parts:
-        if groups and _own(found, [*groups[-1], part]):
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-    return tuple(Phase(tuple(group), _own(found, group)) for group in groups)
+        contracted, copied = contraction(found, part), _copied(found, part)
+        group = phases[-1] if phases else None
+        if group and not (contracted or copied or group.contraction or group.copies):
+            own = _own(found, [*group.parts, part])
+            if own:
+                phases[-1] = Phase((*group.parts, part), own)
+                continue
+        phases.append(Phase((part,), _own(found, [part]), (), contracted, copied))
+    return tuple(phases)
+
+
+def _copied(found: Program, part: Part) -> str | None:
+    """The output that a step copies the sums of a contraction to, which nothing else reads."""
+    value = part.formulas[0].value
+    if not isinstance(value, Read) or value.indices != part.target.indices or part.operator != "set":
+        return None
+    users = [other for other in found.parts if value.tensor in (read.tensor for read in (other.target, *other.reads))]
+    alone = len(users) == 2 and users[1] is part and contraction(found, users[0]) is not None
+    return part.target.tensor if alone and value.tensor == accumulator(part.target.tensor) else None
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:
     """The arrays that only one phase, whose tasks share nothing, knows."""
     users: dict[str, set[int]] = {}
+    sums = {phase.contraction.target.tensor for phase in phases if phase.contraction}
     for number, phase in enumerate(phases):
         for part in phase.parts:
             for read in (part.target, *part.reads):
                 users.setdefault(read.tensor, set()).add(number)
-    return frozenset(array.name for array in found.between() if len(users[array.name]) == 1)
-
-
-def _lanes(op: Op, found: Program, phase: Phase) -> tuple[str, ...]:
-    """The letters whose neighbours may lie next to each other in memory: those that walk a last axis of a tensor."""
-    used = dict.fromkeys(letter for part in phase.parts for letter in part.letters)
-    walked: dict[str, None] = {}
-    for part in phase.parts:
-        for read in (part.target, *part.reads):
-            for number in _last_axes(op, found, read.tensor):
-                letter = found.walks(read.tensor, number, read.indices[number])
-                walked |= dict.fromkeys([letter] if letter else [])
-    return (*walked,)[:MOST_LANES] or (phase.own or (*used,))[-1:]
-
-
-def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:
-    """The axes of a tensor of which one is the last: a run may have no axes, and lists say where runs stand."""
-    tensor = next((tensor for tensor in op.tensors if tensor.name == name), None)
-    if tensor is None:
-        return
-    axes = found.arrays[name].axes
-    placed = {attribute.locates for attribute in op.attributes if is_places(attribute)}
-    anywhere = any(op.dims[role or ""].symbol in names(axis.extent) for axis in axes for role in placed)
-    for order in op.layouts[tensor.layout].values() if tensor.layout else [[axis.name for axis in axes]]:
-        for name in reversed(order):
-            number = next(n for n, axis in enumerate(axes) if axis.name == name)
-            yield number
-            if axes[number].kind not in ("run", "ones") and not anywhere:
-                break
+    return frozenset(array.name for array in found.between() if len(users[array.name]) == 1 and array.name not in sums)

@@ -92,6 +92,7 @@ class Program:
     letters: Mapping[str, Axis]
     arrays: Mapping[str, Array]
     parts: tuple[Part, ...]
+    same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs that have as many cells as each other
 
     def between(self) -> tuple[Array, ...]:
         """The arrays that steps name themselves, in the order of their first step."""
@@ -103,6 +104,15 @@ class Program:
             return None
         letter, along = self.letters[index.id], self.arrays[name].axes[axis]
         return index.id if (letter.extent, letter.kind) == (along.extent, along.kind) else None
+
+    def covers(self, name: str, axis: int, index: Expr) -> bool:
+        """Whether an index lies inside an axis whatever the sizes."""
+        along = self.arrays[name].axes[axis]
+        if isinstance(index, Call) and index.function == "number" and len(index.arguments) == 1:
+            (letter,) = expr.names(index)
+            pair = expr.names(self.letters[letter].extent) | expr.names(along.extent)
+            return along.kind == self.letters[letter].kind == "run" and (len(pair) == 1 or pair in self.same_cells)
+        return along.kind == "ones" or self.walks(name, axis, index) is not None
 
 
 def kind_of_extent(op: Op, extent: Expr) -> str:
@@ -150,7 +160,9 @@ def program(op: Op) -> Program:
         if target.tensor not in arrays:
             axes = tuple(letters[i.id] for i in target.indices if isinstance(i, Name) and i.id in letters)
             arrays[target.tensor] = Array(target.tensor, "between", axes)
-    return Program(letters, arrays, tuple(parts))
+    roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
+    same = (frozenset({op.dims[said].symbol, op.dims[whole].symbol}) for said, whole in roles)
+    return Program(letters, arrays, tuple(parts), frozenset(same))
 
 
 def _names(assignment: Assignment) -> frozenset[str]:

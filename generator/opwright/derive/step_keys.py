@@ -6,6 +6,7 @@ In: an operation whose entries are complete. Out: problems. What steps cannot sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import isinf
 
 from ..language import expr
 from ..language.dtypes import OF_STEPS
@@ -73,12 +74,16 @@ def tensors(op: Op) -> Iterator[Problem]:
         if tensor.absent is not None and not tensor.optional:
             yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never left out; make it `optional` too")
     for tensor in op.outputs:
-        if tensor.optional or tensor.absent or tensor.broadcast:
-            message = "an output is not optional and does not broadcast; `when` says which calls have it"
+        if tensor.optional or tensor.absent or tensor.broadcast or tensor.joined:
+            message = "an output is not optional, joined or broadcast; `when` says which calls have it"
             yield Problem(tensor.at, "output-key", message)
     for tensor in op.tensors:
         yield from _axes(op, tensor)
+    yield from _joined(op)
+    yield from _lacking(op)
     yield from _attributes(op)
+    yield from _orders(op)
+    yield from _extents(op)
 
 
 def _is_number(text: str) -> bool:
@@ -119,6 +124,109 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
 
 def _is_ones(tree: Expr) -> bool:
     return tree == Number(1) or (isinstance(tree, Call) and tree.function == "ones")
+
+
+def _joined(op: Op) -> Iterator[Problem]:
+    """Inputs that are joined from a list of arrays: along an axis of a size, which is neither stretched nor lacking."""
+    plain = {dim.symbol for dim in op.dims.values() if not dim.per_axis and not dim.run}
+    for tensor in op.inputs:
+        if tensor.joined is None:
+            continue
+        at = place(tensor.joined, tensor.at)
+        yield from unknown(tensor.joined, tensor.dims, at, "joined", f"axis of '{tensor.name}'")
+        tree = tensor.dims[tensor.joined].tree if tensor.joined in tensor.dims else None
+        if tree is not None and not (isinstance(tree, Name) and tree.id in plain):
+            message = f"arrays are joined along an axis whose extent is a size of dims; {tensor.joined} has another one"
+            yield Problem(at, "joined", message)
+        if tensor.optional or tensor.when or tensor.joined in (*tensor.broadcast, *tensor.may_lack):
+            message = f"'{tensor.name}' is joined from at least one array, so that it is required and has the axis"
+            yield Problem(at, "joined", f"{message} {tensor.joined}, neither stretched nor lacking")
+
+
+def _lacking(op: Op) -> Iterator[Problem]:
+    """Axes that arrays may lack: the first input that has one tells whether a call has it, by its number of axes."""
+    plain = {dim.symbol for dim in op.dims.values() if not dim.per_axis and not dim.run}
+    counted = {attribute.locates for attribute in op.attributes if attribute.type == "s64"}
+    located = {Name(op.dims[role].symbol) for role in counted if role in op.dims}
+    told: set[str] = set()
+    for tensor in op.tensors:
+        new = []
+        for axis in tensor.may_lack:
+            at = place(axis, tensor.at)
+            yield from unknown(axis, tensor.dims, at, "may-lack", f"axis of '{tensor.name}'")
+            tree = tensor.dims[axis].tree if axis in tensor.dims else None
+            if isinstance(tree, Name) and tree.id in plain:
+                new += [tree.id] if tree.id not in told else []
+            elif tree is not None:
+                yield Problem(
+                    at, "may-lack", f"an axis that may be lacking has a size of dims as its extent; {axis} has not"
+                )
+        if tensor.may_lack and (tensor.optional or tensor.when or {e.tree for e in tensor.dims.values()} & located):
+            message = f"'{tensor.name}' may lack no axes: it is optional, or an s64 with `locates` counts its axes"
+            yield Problem(tensor.at, "may-lack", message)
+        if new and (tensor in op.outputs or len(new) > 1):
+            which = "no input may lack it" if tensor in op.outputs else "which of them, no call tells"
+            yield Problem(tensor.at, "may-lack", f"'{tensor.name}' may lack {' and '.join(new)}, but {which}")
+        told |= set(new)
+
+
+def _orders(op: Op) -> Iterator[Problem]:
+    """Lists that order the axes of a tensor, which nothing else orders or leaves out."""
+    tensors = {tensor.name: tensor for tensor in op.tensors}
+    lists = [attribute.locates for attribute in op.attributes if attribute.type == "s64[]" and attribute.locates]
+    runs = {op.dims[role].symbol for role in lists if role in op.dims}
+    seen: set[str] = set()
+    for attribute in op.attributes:
+        if attribute.order_of is None:
+            continue
+        at = place(attribute.order_of, attribute.at)
+        yield from unknown(attribute.order_of, tensors, at, "order-of", "tensor")
+        tensor = tensors.get(attribute.order_of)
+        if tensor is None:
+            continue
+        names = frozenset[str]().union(*(expr.names(extent.tree) for extent in tensor.dims.values()))
+        if (
+            tensor.layout
+            or tensor.broadcast
+            or tensor.may_lack
+            or tensor.optional
+            or names & runs
+            or tensor.name in seen
+        ):
+            message = f"'{attribute.name}' alone orders the axes of '{tensor.name}': it is required and has no `layout`"
+            yield Problem(at, "order-of", f"{message}, `broadcast`, `may_lack`, and no list with `locates`")
+        if not attribute.required:
+            yield Problem(attribute.at, "order-of", f"'{attribute.name}' must be required: no default orders all axes")
+        seen.add(tensor.name)
+
+
+def _extents(op: Op) -> Iterator[Problem]:
+    """Lists that say the extents of a run of outputs."""
+    roles = {role for role, dim in op.dims.items() if dim.run}
+    inputs = frozenset[str]().union(*(expr.names(e.tree) for t in op.data_inputs for e in t.dims.values()))
+    truths = [attribute.name or "" for attribute in op.attributes if attribute.type == "bool"]
+    seen: set[str] = set()
+    for attribute in op.attributes:
+        name, at = attribute.name, attribute.at
+        if attribute.extents_of is None:
+            if attribute.fills or attribute.keeps:
+                yield Problem(
+                    at, "extents-of", "`fills` and `keeps` go with `extents_of`, the run whose extents a list says"
+                )
+            continue
+        yield from unknown(attribute.extents_of, roles, place(attribute.extents_of, at), "extents-of", "run of axes")
+        if attribute.fills:
+            yield from unknown(attribute.fills, roles, place(attribute.fills, at), "extents-of", "run of axes")
+        if attribute.keeps:
+            yield from unknown(attribute.keeps, truths, place(attribute.keeps, at), "extents-of", "truth attribute")
+        if attribute.keeps and not attribute.fills:
+            yield Problem(at, "extents-of", "`keeps` takes extents of the run that `fills` names; say it too")
+        dim = op.dims.get(attribute.extents_of)
+        if dim and (dim.symbol in inputs or dim.symbol in seen):
+            yield Problem(at, "extents-of", f"'{dim.symbol}' is told already, by an input or by another list")
+        if not attribute.required or attribute.min is not None or attribute.max is not None:
+            yield Problem(at, "extents-of", f"'{name}' is required, and has no min and max: it says extents")
+        seen.add(dim.symbol if dim else "")
 
 
 def _attributes(op: Op) -> Iterator[Problem]:
@@ -190,7 +298,7 @@ def _whole(op: Op, row: Mark) -> Iterator[Problem]:
             for node in _outside_indices(assignment.value):
                 wrong = isinstance(node, Call) and node.function in INEXACT
                 wrong = wrong or (isinstance(node, Binary) and node.op == "/")
-                wrong = wrong or (isinstance(node, Number) and isinstance(node.value, float))
+                wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
                 wrong = wrong or (isinstance(node, Name) and node.id in real)
                 if wrong or (isinstance(node, Read) and node.tensor in real_lists):
                     at = assignment.value_at.moved(node.column)

@@ -168,6 +168,7 @@ def _index(
     at: Mark,
 ) -> Iterator[Problem]:
     run_letters = {letter for letter, of in letters.items() if of == "run"}
+    alone = expr.loose_names(index) & (run_letters | op.runs)
     if kind == "ones":
         if index != Number(0):
             message = f"axis {axis} of '{read.tensor}' has extent 1 for each axis of a run; its index is 0"
@@ -175,11 +176,15 @@ def _index(
         return
     if kind == "run":
         ranges = op.semantics.ranges
-        if not isinstance(index, Name) or index.id not in run_letters or ranges[index.id].tree != extent:
-            message = f"axis {axis} of '{read.tensor}' is a run, so that its index is a letter of that run alone"
-            yield Problem(at, "semantics-run", message)
-        return
-    if expr.names(index) & (run_letters | op.runs):
+        if isinstance(index, Name) and index.id in run_letters and ranges[index.id].tree == extent:
+            return
+        if alone or isinstance(index, Name):
+            message = (
+                f"axis {axis} of '{read.tensor}' is a run: its index is a letter of that run alone, or the number of"
+            )
+            yield Problem(at, "semantics-run", f"{message} a cell in it, such as number(x)")
+            return
+    elif alone:
         yield Problem(at, "semantics-run", f"axis {axis} of '{read.tensor}' is no run, so no letter of a run walks it")
         return
     try:
@@ -193,14 +198,15 @@ def _index(
         wanted = "per spatial axis" if kind == "spatial" else "one value"
         yield Problem(at, "semantics-vector", f"the index of axis {axis} of '{read.tensor}' must be {wanted}")
     yield from _integers(index, set(letters), at)
+    yield from _numbers(index, letters, at.moved(-read.column))
 
 
 def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
     """Indices and guards are printed as C: sums, products, floor, ceil, %, min and max; divisors are of symbols."""
     for node in expr.walk(tree):
-        calls = isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "prod")
+        calls = isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "prod", "number")
         if isinstance(node, Read) or calls:
-            yield Problem(at, "semantics-index", "an index is made with + - * % floor ceil min max and prod")
+            yield Problem(at, "semantics-index", "an index is made with + - * % floor ceil min max prod and number")
         if isinstance(node, Binary) and node.op in "/%" and expr.names(node.right) & letters:
             yield Problem(at, "semantics-index", "a divisor in an index is made of symbols, not of letters")
         if isinstance(node, Call) and node.function in ("floor", "ceil"):
@@ -222,6 +228,7 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         yield Problem(at, "semantics-value", f"a cell takes one value, but this is {kind}")
     if kind.base == "bool" and assignment.op != "set":
         yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
+    yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
         if isinstance(node, Call) and node.function in ("any", "all"):
             yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is no function of values")
@@ -233,7 +240,8 @@ def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]
     except SpecInvalid as invalid:
         yield from invalid.problems
         return
-    runs_used = {letter for letter, of in letters.items() if of == "run"} & expr.names(guard.tree)
+    runs_used = {letter for letter, of in letters.items() if of == "run"} & expr.loose_names(guard.tree)
+    yield from _numbers(guard.tree, letters, guard.at)
     if kind.base != "bool" or runs_used:
         yield Problem(guard.at, "semantics-where", f"where compares integers of letters and symbols; this is {kind}")
     for node in expr.walk(guard.tree):
@@ -241,10 +249,20 @@ def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]
         if (
             real
             or isinstance(node, Read)
-            or (isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil"))
+            or (isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "number"))
         ):
-            message = "where compares integers, axis by axis, made with + - * % floor ceil min and max"
+            message = "where compares integers, axis by axis, made with + - * % floor ceil min max and number"
             yield Problem(guard.at.moved(node.column), "semantics-where", message)
+
+
+def _numbers(tree: Expr, letters: Mapping[str, str], at: Mark) -> Iterator[Problem]:
+    """number() takes letters alone."""
+    for node in expr.walk(tree):
+        if isinstance(node, Call) and node.function in expr.LETTER_FUNCTIONS:
+            for argument in node.arguments:
+                if not isinstance(argument, Name) or argument.id not in letters:
+                    message = f"'{node.function}' takes letters of ranges, as in {node.function}(k)"
+                    yield Problem(at.moved(argument.column), "step-number", message)
 
 
 def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
@@ -255,8 +273,8 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     parts = program(op).parts
     read = {found.tensor for part in parts for found in part.reads}
     for tensor in op.data_inputs:
-        if tensor.name not in read:
-            yield Problem(tensor.at, "input-unused", f"no step reads the input '{tensor.name}'")
+        if tensor.name not in read and not tensor.optional:
+            yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
     used = {letter for part in parts for letter in part.letters}
     for letter, extent in op.semantics.ranges.items():
         if letter not in used:

@@ -15,7 +15,7 @@ from ..derive.access import Access, access
 from ..derive.expansion import expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
-from ..derive.signature import Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
+from ..derive.signature import SIZES, Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
 from ..derive.sizes import size_fields
 from ..derive.variants import ISAS, Isa, layout_choices, row_name, stem
 from ..language import expr
@@ -27,6 +27,8 @@ from . import nodes
 from .arithmetic import split_monomial
 from .nodes import Binary, Expr, Index, Member, Name, PerAxis
 
+# The function of a form that tells Form.first, as the macro of entries.c.j2 names it: `problem_of` is its parameter.
+FIRST_OF_FORM = "problem_of##_first"
 STRUCT = Name("s")  # the struct of sizes, in the functions that make problems
 # The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
@@ -55,23 +57,32 @@ class Form:
 
     @property
     def name(self) -> str:
-        """One word alone gets a prefix: it may be a word of C, or a function of its library."""
-        return "_".join(self.words if len(self.words) > 1 else ("layout", *self.words) if self.words else ("any",))
+        return form_name(self.words)
+
+
+def form_name(words: tuple[str, ...]) -> str:
+    """One word alone gets a prefix: it may be a word of C, or a function of its library."""
+    return "_".join(words if len(words) > 1 else ("layout", *words) if words else ("any",))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One text for a kernel of each instruction set; `kernels` names these."""
+    """One text for a kernel of each instruction set; `form` names the function that makes its problem."""
 
     name: str
-    form: Form
+    form: str
     kernels: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Entries:
-    """The fast kernels of one operation and one dtype row that share an engine; `path` is their file."""
+    """The fast kernels of one operation and one dtype row that share an engine; `path` is their file.
 
+    A header needs their names alone, so forms and arguments are derived when they are first read.
+    """
+
+    op: Op
+    normal_form: NormalForm
     path: str
     dtype: str
     isas: tuple[Isa, ...]
@@ -80,9 +91,16 @@ class Entries:
     scratch: Prototype
     fixed: Prototype
     solve: str
-    arguments: tuple[str, ...]
-    forms: tuple[Form, ...]
     entries: tuple[Entry, ...]
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        return forms(self.op, self.normal_form)
+
+    @property
+    def arguments(self) -> tuple[Expr, ...]:
+        """The tensors of a call in the order of the engine's function for its solve."""
+        return _arguments(self.normal_form, self.shifted)
 
     @property
     def shifted(self) -> bool:
@@ -115,12 +133,14 @@ def _entries(
     path: str,
     groups: Iterable[GroupClass | None],
 ) -> Entries:
-    made = forms(op, form)
     classes = [*groups]
     dtype = row_name(op, row)
     channelwise = any(library_part(op, group) for group in classes)
-    names = [(one, stem(op, dtype, one.words, group)) for one in made for group in classes]
+    words = [_lower(chosen) for chosen in layout_choices(op)]
+    names = [(one, stem(op, dtype, one, group)) for one in words for group in classes]
     return Entries(
+        op=op,
+        normal_form=form,
         path=path,
         dtype=dtype,
         isas=isas,
@@ -129,14 +149,12 @@ def _entries(
         scratch=scratch(op),
         fixed=fixed(op),
         solve=f"channelwise_{form.solve}" if channelwise else form.solve,
-        arguments=_arguments(form, any(one.shifted for one in made)),
-        forms=made,
         entries=tuple(_entry(name, one, isas) for one, name in names),
     )
 
 
-def _entry(name: str, form: Form, isas: Iterable[Isa]) -> Entry:
-    return Entry(name, form, tuple(f"{name}_{isa.name}" for isa in isas))
+def _entry(name: str, words: tuple[str, ...], isas: Iterable[Isa]) -> Entry:
+    return Entry(name, form_name(words), tuple(f"{name}_{isa.name}" for isa in isas))
 
 
 @memoised
@@ -148,16 +166,16 @@ def forms(op: Op, form: NormalForm) -> tuple[Form, ...]:
         raise SpecInvalid([Problem(form.at, "normal-form", str(error))]) from None
 
 
-def _arguments(form: NormalForm, shifted: bool) -> tuple[str, ...]:
-    """The tensors of a call in the order of the engine's function for its solve."""
-    weights, bias = _weights(form).tensor, form.bias or "NULL"
+def _lower(words: dict[str, str]) -> tuple[str, ...]:
+    return tuple(word.lower() for word in words.values())
+
+
+def _arguments(form: NormalForm, shifted: bool) -> tuple[Expr, ...]:
+    big, small, bias = Name(form.big), Name(form.small), Name(form.bias or "NULL")
+    weights: Expr = Name(_weights(form).tensor)
     if shifted:
-        weights += " + problem_of##_first(sizes)"
-    orders = {
-        "y": (form.big, weights, bias, form.small),
-        "x": (form.small, weights, bias, form.big),
-        "w": (form.big, form.small, weights),
-    }
+        weights = Binary("+", weights, nodes.call(FIRST_OF_FORM, Name(SIZES)))
+    orders = {"y": (big, weights, bias, small), "x": (small, weights, bias, big), "w": (big, small, weights)}
     return orders[form.solve]
 
 
@@ -176,8 +194,7 @@ def _form(op: Op, form: NormalForm, words: dict[str, str]) -> Form:
         steps = [Poly.symbol(f"{symbol}_{suffix}") for suffix in view.suffixes]
         members[member] = view.per_axis(map(view.poly, steps), nodes.integer(neutral))
     members |= view.weights()
-    lower = tuple(word.lower() for word in words.values())
-    return Form(lower, tuple((m, members[m]) for m in MEMBERS), view.first())
+    return Form(_lower(words), tuple((m, members[m]) for m in MEMBERS), view.first())
 
 
 class _View:

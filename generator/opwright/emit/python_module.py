@@ -67,15 +67,16 @@ class Wrapper:
     arrangements: dict[str, tuple[str, ...]]
     terms: str
 
-    def of_kind(self, kind: str) -> tuple[str, ...]:
-        """The names of the attributes of one kind."""
-        return tuple(parameter.name for parameter in self.attributes if parameter.kind == kind)
-
     @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs, in the order of linters."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+    @property
+    def out_annotation(self) -> str:
+        """The type of `out`."""
+        return "ArrayLike | None"
 
 
 def parameter_name(tensor: Tensor) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import jinja2
 
 from ..derive import signature
 from ..derive.sizes import SizeField, size_fields
-from ..derive.variants import ISAS, PORTABLE, expand, row_name
+from ..derive.variants import ISAS, PORTABLE, Variant, expand, row_name
 from ..language import hashing
 from ..language.dtypes import DTYPES
 from ..language.library import Library
@@ -54,7 +54,7 @@ class Unit:
     op: Op
     sizes_type: str
     sizes: tuple[SizeField, ...]
-    kernels: tuple[Kernel, ...]
+    signatures: tuple[signature.Signature, ...]
     entries: tuple[Entries, ...]
     dtypes: tuple[str, ...]
     fast: tuple[str, ...]  # dtype rows that have entries
@@ -62,6 +62,11 @@ class Unit:
     scratch: signature.Prototype
     fixed: signature.Prototype
     stems: tuple[signature.Stem, ...]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The reference kernels; lowered when they are first read, since a header needs their signatures alone."""
+        return tuple(map(kernel, _portable(self.op)))
 
 
 def c_comment(text: str) -> str:
@@ -132,10 +137,13 @@ def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environ
     return env
 
 
+def _portable(op: Op) -> Iterator[Variant]:
+    return (variant for variant in expand(op) if variant.isa == PORTABLE)
+
+
 @memoised
 def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
-    kernels = tuple(kernel(variant) for variant in expand(op) if variant.isa == PORTABLE)
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
     made = tuple(found for row in op.dtypes for found in entries(op, row))
     fast = tuple(dict.fromkeys(found.dtype for found in made))
@@ -143,7 +151,7 @@ def unit(op: Op) -> Unit:
         op=op,
         sizes_type=signature.sizes_type(op),
         sizes=size_fields(op),
-        kernels=kernels,
+        signatures=tuple(map(signature.signature, _portable(op))),
         entries=made,
         dtypes=dtypes,
         fast=fast,
@@ -183,18 +191,29 @@ def render(
     env: jinja2.Environment | None = None,
 ) -> dict[str, str]:
     """Every file of the generated package but the manifest; `env` spares who renders often to read templates anew."""
-    env = env or environment(templates)
-    files = outputs(library, templates, spec_folder)
+    return texts(outputs(library, templates, spec_folder), env or environment(templates))
+
+
+def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str]:
+    """Files as they are written."""
     return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
 
 
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
+    files = of_library(library, templates, spec_folder)
+    for op in library.ops:
+        files |= of_op(op, library)
+    return files
+
+
+def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
+    """The files that all operations share."""
     ops = library.ops
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
-        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(ops), "exports": _exports(ops)}
+        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
     )
     files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [_wrapper(op) for op in ops]))
     for path in sorted(path for path in (templates / COPIED).rglob("*") if path.suffix in (".py", ".c", ".h")):
@@ -215,16 +234,19 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
         files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: {"head": head, **lanes})
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
     files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
-    for op in ops:
-        files |= _of_steps(op, library) if op.stepped else _of_op(op, library)
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in ops})}
     )
     return files
 
 
-def _of_op(op: Op, library: Library) -> dict[str, Output]:
+def of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
+    return _of_steps(op, library) if op.stepped else _of_reduce(op, library)
+
+
+def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
+    """The files of an operation of one `reduce`."""
 
     def head(*more: Any) -> Head:
         return Head(Prose(op.at.file), *more)
@@ -244,7 +266,7 @@ def _of_op(op: Op, library: Library) -> dict[str, Output]:
     def fast(path: str) -> dict[str, Any]:
         found = next(e for e in unit(op).entries if e.path == path)
         lines = tuple(Prose(c_comment_line(line)) for line in prose.entries_head(op, found))
-        return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found}
+        return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found, "forms": found.forms}
 
     files = {
         f"_{op.function}.py": Output("python/op.py.j2", module),
@@ -305,17 +327,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
-def _imports(ops: Iterable[Op]) -> list[str]:
-    """The imports of the package's own modules, by name of the module."""
+def _imports() -> list[str]:
+    """The imports of what the package hands on, by name of the module."""
     modules = {module: sorted({*names, *INNER.get(module, ())}) for module, names in HANDED_ON.items()}
-    lines = {module: [_import(module, imported)] for module, imported in modules.items()}
-    for op in ops:
-        module = f"_{op.function}"
-        lines[module] = [
-            f"from .{module} import OPERATION as {module.upper()}",
-            f"from .{module} import {op.function}",
-        ]
-    return [line for _, group in sorted(lines.items()) for line in group]
+    return [_import(module, names) for module, names in sorted(modules.items())]
 
 
 def _import(module: str, names: list[str]) -> str:

@@ -127,6 +127,8 @@ class Elements:
         assert isinstance(tree, expr.Call)
         if tree.function == "ones":
             return ONE
+        if tree.function == "number":
+            return self.number_of(tree)
         if tree.function == "prod":
             inner = tree.arguments[0]
             if isinstance(inner, expr.Name) and inner.id in self.op.runs:
@@ -138,6 +140,18 @@ class Elements:
         result, *rest = (self.integer(argument, axis) for argument in tree.arguments)
         for other in rest:
             result = Call(f"opwright_{tree.function}", (result, other))
+        return result
+
+    def number_of(self, tree: expr.Call) -> Expr:
+        """The number of some letters' values, the last letter fastest."""
+        result: Expr = ZERO
+        for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
+            digits = [(self.name(letter.name, n), self.extent(letter, n)) for _, n in self.copies(letter)]
+            if letter.kind == "run":
+                row = Binary("*", Name(f"{letter.name}_row_"), self.run(expr_name(letter.extent), "inner"))
+                digits = [(Binary("+", row, self.name(letter.name, None)), self.extent(letter, 0))]
+            for digit, extent in digits:
+                result = digit if result == ZERO else Binary("+", Binary("*", result, extent), digit)
         return result
 
     def name(self, name: str, axis: int | None) -> Expr:
@@ -217,12 +231,20 @@ class Elements:
         found = slopes.slope(tree, self.lanes.name)
         return None if found is None else self.integer(found, copy)
 
+    def varies(self, index: expr.Expr) -> Expr | None:
+        """The slope of an index that lanes walk at no fixed step, if they do."""
+        return None if self.lanes is not None and self.lanes.name in expr.names(index) else ZERO
+
     def _strided(self, array: Array, read: Read) -> Iterator[Term]:
         for axis, index in zip(array.axes, read.indices, strict=True):
             stride = f"{array.name}_{axis.name}"
-            if axis.kind == "run":
-                assert isinstance(index, expr.Name)
+            if axis.kind == "run" and isinstance(index, expr.Name):
                 yield from self._along_run(array, axis, index)
+            elif axis.kind == "run":
+                symbol = expr_name(axis.extent)
+                rank, extents = Member(SIZES, f"{symbol}_rank"), Member(SIZES, f"{symbol}_extents")
+                at = Call("opwright_cell_offset", (self.integer(index, None), rank, extents, Member(SIZES, stride)))
+                yield Term(at, ONE, self.varies(index))
             elif axis.kind == "spatial":
                 for number, name in enumerate(self.axes):
                     step = self.constant(f"{stride}_{name}_", Index(Member(SIZES, stride), nodes.integer(number)))
@@ -266,8 +288,7 @@ class Elements:
         for number in reversed(kept):
             axis, index = array.axes[number], read.indices[number]
             for copy in reversed(range(len(self.axes))) if axis.kind == "spatial" else (0,):
-                if axis.kind == "run":
-                    assert isinstance(index, expr.Name)
+                if axis.kind == "run" and isinstance(index, expr.Name):
                     inner = self.run(expr_name(self.program.letters[index.id].extent), "inner")
                     yield Term(Name(f"{index.id}_row_"), product(inner, stride))
                     yield Term(self.name(index.id, None), stride, self.slope(index, 0))

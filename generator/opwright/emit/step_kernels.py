@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..derive.phases import Staged, staged
+from ..derive.program import Part
 from ..derive.variants import ISAS, row_name
 from ..language import expr
 from ..language.dtypes import DTYPES
@@ -17,7 +18,7 @@ from ..memo import memoised
 from .nodes import Stmt
 from .step_lowering import Lowering
 
-MOST_AXES = 64
+MAX_AXES = 64
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
     """A member of the struct of sizes: `kind` says where its value comes from, `of` and `axis` from which."""
 
     name: str
-    kind: str  # value, rank, extents, stride, word, at, bytes, lanes
+    kind: (
+        str  # value, rank, extents, stride, word, at, bytes, lanes; of rank, `axis` says whether axes keep their order
+    )
     of: str
     axis: str = ""
     length: int = 0
@@ -127,10 +130,12 @@ def members(op: Op) -> tuple[Member_, ...]:
     found = staged(op)
     used = _used_symbols(found)
     result = []
+    counted = any(map(_counts, found.program.parts)) or any(phase.contraction for phase in found.phases)
     for symbol, kind in symbol_kinds(op).items():
         if symbol in op.runs:
-            result.append(Member_(f"{symbol}_rank", "rank", symbol, summary=f"axes of the run {symbol}"))
-            result.append(Member_(f"{symbol}_extents", "extents", symbol, length=MOST_AXES, neutral=1))
+            summary = f"axes of the run {symbol}"
+            result.append(Member_(f"{symbol}_rank", "rank", symbol, "counted" if counted else "", summary=summary))
+            result.append(Member_(f"{symbol}_extents", "extents", symbol, length=MAX_AXES, neutral=1))
         elif symbol in used:
             length = op.spatial_rank.max if kind.vector else 0
             c_type = "double" if kind.base == "real" else "int64_t"
@@ -141,13 +146,19 @@ def members(op: Op) -> tuple[Member_, ...]:
             continue
         for axis in array.axes:
             if axis.kind != "ones":
-                length = {"run": MOST_AXES, "spatial": op.spatial_rank.max}.get(axis.kind, 0)
+                length = {"run": MAX_AXES, "spatial": op.spatial_rank.max}.get(axis.kind, 0)
                 result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]
     result += [Member_("task_bytes_", "bytes", "")] if found.private else []
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     return tuple(result)
+
+
+def _counts(part: Part) -> bool:
+    """Whether a step numbers cells, so that axes of runs keep their order."""
+    trees = [*(guard.tree for guard in part.where), part.target, *(formula.value for formula in part.formulas)]
+    return any(isinstance(node, expr.Call) and node.function == "number" for tree in trees for node in expr.walk(tree))
 
 
 def _neutral(op: Op, symbol: str) -> int:

@@ -6,11 +6,13 @@ far as the spec tells it: at most one run of a tensor has a length that its shap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..derive.phases import staged
+from ..derive.phases import apart, staged
 from ..derive.program import Array, Axis, program
+from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name
 from ..language.model import Attribute, Op, Tensor
@@ -18,6 +20,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
+from .step_contraction import ContractionView, contracted_extents, contractions
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
 from .step_lowering import words_of
@@ -35,6 +38,7 @@ class ArrayView:
     axes: dict[str, str]
     absent: str
     dtype: str
+    sizes: dict[str, str]  # where inputs are joined
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,22 @@ class StepWrapper:
     fields: tuple[Member_, ...]
     phases: tuple[tuple[LaneView, ...], ...]
     dtype_attributes: dict[str, str]
-    terms: str
+    joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
+    terms: tuple[str, ...]
+    contractions: tuple[ContractionView, ...]
+    extents: dict[str, str]  # of the letters of contractions
+    roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+    @property
+    def out_annotation(self) -> str:
+        """The type of `out`: an array, or one for each of several outputs."""
+        return "ArrayLike | None" if len(self.outputs) == 1 else "tuple[ArrayLike | None, ...] | None"
 
 
 def attribute_parameter(attribute: Attribute) -> Parameter:
@@ -86,7 +99,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
     default = attribute.default
     if attribute.required:
         default = None
-    elif default is None:
+    elif default is None or attribute.dtype_of:
         default, annotation = "None", f"{annotation} | None"
     elif kind == "string":
         default = f'"{default}"'
@@ -94,7 +107,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else f"({default},)"
+        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
@@ -132,8 +145,16 @@ def step_wrapper(op: Op) -> StepWrapper:
         fields=members(op),
         phases=_phases(op),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
+        joined={t.name: (t.joined, _size(t) if apart(op, t) else "") for t in op.inputs if t.joined},
         terms=_terms(op, writer),
+        contractions=contractions(op),
+        extents=contracted_extents(op, writer),
+        roles=role_table(op),
     )
+
+
+def _size(tensor: Tensor) -> str:
+    return str(tensor.dims[tensor.joined or ""].tree.id)  # type: ignore[union-attr]
 
 
 def row_label(op: Op, row: dict[str, str]) -> str:
@@ -144,9 +165,10 @@ def row_label(op: Op, row: dict[str, str]) -> str:
 
 def _input(tensor: Tensor) -> Parameter:
     absent = tensor.optional or tensor.when is not None
+    kind = "list[ArrayLike] | tuple[ArrayLike, ...]" if tensor.joined else "ArrayLike"
     return Parameter(
         parameter_name(tensor),
-        "ArrayLike | None" if absent else "ArrayLike",
+        f"{kind} | None" if absent else kind,
         "None" if absent else None,
         tensor.summary or "",
     )
@@ -170,7 +192,9 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     dtype = ""
     if array.role == "list":
         dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
-    return ArrayView(array.name, array.role, axes, absent, dtype)
+    joined = any(tensor.joined for tensor in op.inputs)
+    sizes = {x.name: x.extent.id for x in array.axes if joined and x.kind == "one" and isinstance(x.extent, Name)}
+    return ArrayView(array.name, array.role, axes, absent, dtype, sizes if array.role in ("input", "output") else {})
 
 
 def _run(axis: Axis) -> str:
@@ -234,11 +258,11 @@ def _cells(axis: Axis, writer: StepWriter) -> str:
     return f"({text})" if " " in text and "(" not in text else text
 
 
-def _terms(op: Op, writer: StepWriter) -> str:
-    """How many terms all steps have, as Python."""
+def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
+    """How many terms steps have, as Python; steps that have as many are one."""
     found = program(op)
     sums = []
     for part in found.parts:
         factors = [_cells(found.letters[letter], writer) for letter in part.letters]
         sums.append(" * ".join(factors) or "1")
-    return " + ".join(dict.fromkeys(sums)) or "1"
+    return tuple(dict.fromkeys(sums))

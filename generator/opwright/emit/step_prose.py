@@ -6,6 +6,7 @@ line knows where it stands. The head of a C file is made of names and expression
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -61,13 +62,14 @@ class StepPage:
 
 def shape_text(op: Op, tensor: Tensor) -> str:
     """`(B, C, A)`, or the order of each word of a layout."""
+    lacking = f", or without {prose.joined(tensor.may_lack, 'or')}" if tensor.may_lack else ""
     if tensor.layout is None:
-        return f"({', '.join(extent.text for extent in tensor.dims.values())})"
+        return f"({', '.join(extent.text for extent in tensor.dims.values())}){lacking}"
     orders = op.layouts[tensor.layout]
     attribute = op.attribute(tensor.layout)
     words = ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
     shapes = [f"({', '.join(tensor.dims[axis].text for axis in orders[word])}) as {word}" for word in words]
-    return " or ".join(shapes)
+    return " or ".join(shapes) + lacking
 
 
 def steps_text(op: Op) -> Iterator[str]:
@@ -120,6 +122,7 @@ def docstring(op: Op) -> str:
     lines = [*prose.paragraphs(op.summary, prose.deprecation(op), op.description), "Inputs:"]
     for tensor in op.inputs:
         only = f" (only where {tensor.when.text})" if tensor.when else " (optional)" if tensor.optional else ""
+        only += f" (a list of arrays, joined along {tensor.joined})" if tensor.joined else ""
         lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
     if op.attributes:
         lines += ["", "Attributes:"]
@@ -131,12 +134,13 @@ def docstring(op: Op) -> str:
         lines += prose.entry(f"{tensor.name}{only}: {tensor.summary or ''} Shape: {shape_text(op, tensor)}.")
     lines += ["", "Sizes:"]
     lines += prose.entry(", ".join(f"{dim.symbol} {role}" for role, dim in op.dims.items()) + ".")
-    lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in prose.dtype_lines(op)), ""]
+    lines += ["", "dtypes, one row per call:", *itertools.chain(*map(prose.entry, prose.dtype_lines(op))), ""]
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
         f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
-        "call; the result is the same, bit for bit, for every number. Raises SpecError where the call breaks a rule, "
-        f"before anything is written. docs/{op.function}.md has every rule and formula.",
+        "call; the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one "
+        "kernel for all sizes. Raises SpecError where the call breaks a rule, before anything is written. "
+        f"docs/{op.function}.md has every rule and formula.",
         width=prose.DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
@@ -147,6 +151,12 @@ def _kind(attribute: Attribute) -> str:
     said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         said += f", one for each of {attribute.per}, or one for all"
+    if attribute.extents_of:
+        left = f"; -1 for what is left of {attribute.fills}" if attribute.fills else ""
+        kept = f", 0 for its extent at that place where {attribute.keeps}" if attribute.keeps else ""
+        said += f", the extents of {attribute.extents_of}{left}{kept}"
+    if attribute.order_of:
+        said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
     bounds = prose.limits(attribute)
     return f"{said}{f', {bounds}' if bounds else ''}"
 
@@ -205,6 +215,8 @@ def _needed(tensor: Tensor) -> str:
         return f"only where {tensor.when.text}"
     if tensor.optional:
         return f"optional, else {tensor.absent or 0}"
+    if tensor.joined:
+        return f"a list of arrays, joined along {tensor.joined}"
     return f"may be stretched along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..derive.call_plan import Bind, Check, Compute, Extent, Join, plan
+from ..derive.call_plan import Bind, Check, Compute, Extent, Join, Stated, plan
 from ..derive.program import kind_of_extent, program
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
@@ -36,9 +36,12 @@ class StepWriter(Writer):
             if attribute.type == "bool":
                 self.add("truth", name=name)
             elif attribute.dtype_of:
-                self.add("dtype_word", name=name)
+                self.add("dtype_word", name=name, default=self.default_dtype(attribute))
             elif attribute.type == "string":
                 self.parse(attribute)
+        for tensor in op.inputs:
+            if tensor.joined:
+                self.add("several", name=tensor.name)
         stated = {str(a.dtype_of): a.name for a in op.attributes if a.dtype_of}
         self.add("step_dtypes", stated=stated)
         for attribute in op.attributes:
@@ -59,15 +62,27 @@ class StepWriter(Writer):
                 self.compute(step)
             elif isinstance(step, Check):
                 self.check(step)
+            elif isinstance(step, Stated):
+                attribute = step.attribute
+                self.add("stated", name=attribute.name, symbol=step.symbol, whole=step.whole, keeps=attribute.keeps)
+                self.counted.add(step.symbol)
         self.lists()
         for tensor in op.inputs:
             if tensor.when is not None:
                 condition = python(tensor.when.tree, self.vectors)
                 self.add("presence", name=tensor.name, when=condition, say=tensor.when.text, optional=tensor.optional)
         self.reaches()
+        self.numbers()
         for tensor in op.outputs:
             self.output(tensor)
         return tuple(self.statements)
+
+    def default_dtype(self, attribute: Attribute) -> str:
+        """The data type that the output has where neither the attribute nor `out` says one, as Python."""
+        inputs = {tensor.name for tensor in self.op.inputs}
+        if attribute.default in inputs:
+            return f"_axes.dtype_of({attribute.default})"
+        return repr(str(attribute.default)) if attribute.default else "None"
 
     # Where axes stand.
 
@@ -85,8 +100,17 @@ class StepWriter(Writer):
                 symbol = self.run_of(tensor.dims[axis].tree)
                 found[axis] = unknown if axis == unknown else f"{symbol}_n_"
             else:
-                found[axis] = "rank" if kind == "spatial" else "1"
+                symbol = self.lackable(tensor, axis)
+                found[axis] = "rank" if kind == "spatial" else f"{symbol}_n_" if symbol else "1"
         return found
+
+    def lackable(self, tensor: Tensor, axis: str) -> str:
+        """The size of an axis that the array may lack; '' where it may not."""
+        tree = tensor.dims[axis].tree
+        return tree.id if axis in tensor.may_lack and isinstance(tree, Name) else ""
+
+    def is_vector_axis(self, tree: Expr) -> bool:
+        return bool(expr.loose_names(tree) & self.vectors)
 
     def joint(self, tensor: Tensor) -> list[str]:
         """The runs of a tensor that inputs broadcast to: how many axes they have here, only this array tells."""
@@ -129,7 +153,7 @@ class StepWriter(Writer):
         counts = self.counts(tensor)
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
-        fixed = " + ".join(count for axis, count in counts.items() if axis not in unknown) or "0"
+        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
         if not unknown:
             self.add("axes_count", name=tensor.name, count=fixed)
         elif kinds[unknown[0]] == "spatial":
@@ -142,6 +166,15 @@ class StepWriter(Writer):
                 self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
         self.places(tensor, counts)
         self.learn(step)
+
+    def lacked(self, tensor: Tensor, counts: dict[str, str]) -> str:
+        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack."""
+        first = [axis for axis in tensor.may_lack if self.lackable(tensor, axis) not in self.counted]
+        for axis in first:
+            others = " + ".join(count for other, count in counts.items() if other != axis) or "0"
+            self.add("present", name=tensor.name, count=counts[axis], fixed=others)
+            self.counted.add(self.lackable(tensor, axis))
+        return " + ".join(counts.values()) or "0"
 
     def locate(self, tensor: Tensor) -> None:
         """What attributes say of this tensor's axes, where it is the first that has them."""
@@ -201,9 +234,18 @@ class StepWriter(Writer):
         return f'LAYOUTS["{tensor.layout}"][{word}]'
 
     def places(self, tensor: Tensor, counts: dict[str, str]) -> None:
-        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        self.stand(tensor, counts)
+        if tensor.joined:
+            self.add("together", name=tensor.name, axis=tensor.joined)
         vectors = [axis for axis, kind in self.kinds(tensor).items() if kind != "one"]
         self.add("split", name=tensor.name, vectors=_tuple(f'"{axis}"' for axis in vectors))
+
+    def stand(self, tensor: Tensor, counts: dict[str, str]) -> None:
+        """Where the axes of a tensor stand: one after the other, or as a list orders them."""
+        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        for attribute in self.op.attributes:
+            if attribute.order_of == tensor.name:
+                self.add("ordered", name=attribute.name, tensor=tensor.name)
 
     def learn(self, step: Bind) -> None:
         """What the extents of a tensor tell, and what they must be."""
@@ -280,6 +322,8 @@ class StepWriter(Writer):
             if tree.op == "/":
                 return self.reach(tree.left)
             return Binary("*" if tree.op == "*" else "+", self.reach(tree.left), self.reach(tree.right))
+        if isinstance(tree, Call) and tree.function == "number":
+            return self.span(tree)
         if isinstance(tree, Call) and tree.function != "prod":
             result, *rest = map(self.reach, tree.arguments)
             for other in rest:
@@ -287,9 +331,25 @@ class StepWriter(Writer):
             return result
         return tree
 
+    def span(self, tree: Call) -> Expr:
+        """How many values the letters of number() have together."""
+        letters = [self.program.letters[name.id] for name in tree.arguments if isinstance(name, Name)]
+        factors = [x.extent if x.kind == "one" else Call("prod", (x.extent,)) for x in letters]
+        result, *rest = factors
+        for factor in rest:
+            result = Binary("*", result, factor)
+        return result
+
+    def numbers(self) -> None:
+        """Numbers of letters that become real: the type of a row's values must hold all of them."""
+        found = {n for part in self.program.parts for f in part.formulas for n in expr.walk(f.value)}
+        for text in sorted(
+            {python(self.span(n), self.vectors) for n in found if isinstance(n, Call) and n.function == "number"}
+        ):
+            self.add("counted", value=text)
+
     def output(self, tensor: Tensor) -> None:
-        counts = self.counts(tensor)
-        self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
+        self.stand(tensor, self.counts(tensor))
         extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
         self.add("shaped", name=tensor.name, extents=extents)
 

@@ -59,7 +59,7 @@ class Values:
             return False
         if isinstance(tree, expr.Call) and tree.function in ("floor", "ceil"):
             return all(map(self.is_whole, expr.children(tree.arguments[0])))
-        if isinstance(tree, expr.Call) and tree.function not in ("min", "max", "prod"):
+        if isinstance(tree, expr.Call) and tree.function not in ("min", "max", "prod", "number"):
             return False
         return all(map(self.is_whole, expr.children(tree)))
 
@@ -84,7 +84,7 @@ class Values:
             )
         if isinstance(tree, expr.Binary) and tree.op != "%":
             return self.arithmetic(tree.op, self.value(tree.left), self.value(tree.right))
-        if not isinstance(tree, expr.Call) or tree.function == "prod" or self._floors(tree):
+        if not isinstance(tree, expr.Call) or tree.function in ("prod", "number") or self._floors(tree):
             return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
         return self.function(tree)
 

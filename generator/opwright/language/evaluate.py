@@ -61,18 +61,23 @@ def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
     `and` and `or` look at their right side only where the left one leaves it open. Raises Inexact where `/` leaves a
     remainder or a divisor is zero.
     """
-    visit, walked = _evaluator(tree), _axes(tree, symbols)
-    return visit(symbols, 0) if walked is None else tuple([visit(symbols, axis) for axis in walked])
+    visit, names = _compiled(tree)
+    for name in names:
+        value = symbols[name]
+        if isinstance(value, tuple):
+            return tuple([visit(symbols, axis) for axis in range(len(value))])
+    return visit(symbols, 0)
 
 
 @memoised
-def _sorted_loose_names(tree: Expr) -> tuple[str, ...]:
-    return tuple(sorted(loose_names(tree)))
+def _compiled(tree: Expr) -> tuple[Evaluator, tuple[str, ...]]:
+    """A tree as a function, and its names that may have a value per axis."""
+    return _evaluator(tree), tuple(sorted(loose_names(tree)))
 
 
 def _axes(tree: Expr, symbols: Mapping[str, Value]) -> range | None:
     """The spatial axes that a tree has values for; None where it has one value."""
-    for name in _sorted_loose_names(tree):
+    for name in _compiled(tree)[1]:
         value = symbols[name]
         if isinstance(value, tuple):
             return range(len(value))

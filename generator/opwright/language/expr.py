@@ -39,13 +39,15 @@ FUNCTIONS = {
 }
 # Of a vector: an extent of 1 for each of its axes.
 VECTOR_FUNCTIONS = {"ones": (1, 1)}
+# Of letters of steps: the number of their values, the last letter fastest.
+LETTER_FUNCTIONS = {"number": (1, 8)}
 # What only the values of steps are made with.
 REAL_FUNCTIONS = {
     **dict.fromkeys(("exp", "exp2", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt", "abs", "round", "sign"), (1, 1)),
     "pow": (2, 2),
     "select": (3, 3),
 }
-ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **REAL_FUNCTIONS}
+ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
 REDUCTIONS = ("any", "all", "prod")
 
 
@@ -299,10 +301,10 @@ def names(tree: Expr) -> frozenset[str]:
 
 @memoised
 def loose_names(tree: Expr) -> frozenset[str]:
-    """The symbols outside any, all and prod: where one of them is a vector, the tree is one."""
+    """The symbols outside any, all, prod and number: where one of them is a vector, the tree is one."""
     if isinstance(tree, Name):
         return frozenset({tree.id})
-    if isinstance(tree, Call) and tree.function in REDUCTIONS:
+    if isinstance(tree, Call) and (tree.function in REDUCTIONS or tree.function in LETTER_FUNCTIONS):
         return frozenset()
     return frozenset[str]().union(*map(loose_names, children(tree)))
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ..memo import memoised
 from .model import Op
 from .schema import Assignment, Located
 
@@ -33,6 +34,11 @@ def canonical(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
+def silent_keys(node: Any) -> frozenset[str]:
+    """The keys of a node that count in no hash where they are unsaid."""
+    return frozenset(field.name for field in dataclasses.fields(node) if field.metadata.get("silent"))
+
+
 def _unsaid(node: Any, field: dataclasses.Field[Any]) -> bool:
     """Whether a key that may be silent says nothing."""
     return bool(field.metadata.get("silent")) and not getattr(node, field.name)
@@ -44,11 +50,13 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+@memoised
 def full_hash(op: Op) -> str:
     """Of every word of an operation, shared parts included."""
     return digest(op)
 
 
+@memoised
 def semantic_hash(op: Op) -> str:
     """Of all that reaches a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
     dims = [[dim.symbol, dim.per_axis, dim.min, dim.typical] for dim in op.dims.values()]
@@ -69,7 +77,8 @@ def semantic_hash(op: Op) -> str:
     ranks = [op.spatial_rank.min, op.spatial_rank.max]
     init = repr(float(op.semantics.init)).removesuffix(".0")  # however it is written
     semantics, form = dataclasses.replace(op.semantics, init=init), op.normal_form
-    return digest(op.op, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
+    name = [op.op, op.function_] if op.function_ else op.op
+    return digest(name, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
 
 
 def text_hash(text: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from .expr import (
     COMPARISONS,
+    LETTER_FUNCTIONS,
     LOGIC,
     REAL_FUNCTIONS,
     REDUCTIONS,
@@ -68,6 +69,8 @@ class _Kinds:
                     raise self.fail(index, "an index must be an integer")
             return Kind("real")
         kinds = [self.of(child) for child in children(node)]
+        if isinstance(node, Call) and node.function in LETTER_FUNCTIONS:
+            return Kind("int")
         if isinstance(node, Call) and node.function in REDUCTIONS:
             return self.reduction(node, kinds[0])
         return self.truth(node, kinds) or self.number(node, kinds)

@@ -49,7 +49,8 @@ _KINDS = {
 
 def has_symbol(attribute: Attribute) -> bool:
     """Whether expressions can name the value of an attribute."""
-    return attribute.type in _KINDS and not (attribute.shape_of or attribute.per or is_places(attribute))
+    said = (attribute.shape_of, attribute.per, attribute.order_of, attribute.extents_of)
+    return attribute.type in _KINDS and not any(said) and not is_places(attribute)
 
 
 def is_places(attribute: Attribute) -> bool:

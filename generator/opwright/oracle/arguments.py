@@ -55,6 +55,8 @@ def default(attribute: Attribute, rank: int | None) -> object:
         return text
     if attribute.type == "f32[]":
         return (float(text),)
+    if attribute.type == "s64[]" and text == "[]":
+        return ()
     if attribute.type == "s64[]" and attribute.length is None:
         return (int(text),)
     if attribute.type == "s64[]":

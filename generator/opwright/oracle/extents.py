@@ -5,7 +5,8 @@ In: pieces of a spec and the facts of a call. Out: what an axis tells, and shape
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Union
 
 from ..language import expr
@@ -49,3 +50,19 @@ def shape_of(
     dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
     order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
     return tuple(extent for axis in order for extent in each(evaluate(dims[axis].tree, facts)))
+
+
+def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) -> tuple[int, ...] | None:
+    """The extents that a list says, with as many cells as `whole`; None where it cannot be read so.
+
+    Every extent that -1 could stand for is tried.
+    """
+    if whole is None:
+        return tuple(said) if all(entry >= 0 for entry in said) else None
+    if any(entry < -1 for entry in said) or said.count(-1) > 1 or (keeps and 0 in said[len(whole) :]):
+        return None
+    kept = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(said)]
+    cells = math.prod(whole)
+    tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in range(max(cells, 1) + 1)}
+    fitting = [extents for extents in tried if math.prod(extents) == cells]
+    return fitting[0] if len(fitting) == 1 else None

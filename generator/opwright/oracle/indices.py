@@ -62,6 +62,8 @@ INTEGER: dict[str, Callable[..., Any]] = {
     "min": np.minimum, "max": np.maximum, "prod": np.multiply, "any": np.logical_or, "all": np.logical_and,
     "floor": np.floor_divide, "ceil": lambda a, b: -np.floor_divide(np.negative(a), b),
 }  # fmt: skip
+# What prod, any and all make of a run without axes.
+OF_NONE = {"prod": 1, "any": False, "all": True}
 
 
 def operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
@@ -85,10 +87,23 @@ def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
         value = symbols[tree.id]
         return value[axis] if isinstance(value, tuple) else value
     op, operands = operator(tree)
+    if op == "number":
+        return number(operands, symbols)
     if op in expr.REDUCTIONS:
         rank = next(len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple))
-        return functools.reduce(INTEGER[op], [integers(operands[0], symbols, other) for other in range(rank)])
+        values = [integers(operands[0], symbols, other) for other in range(rank)]
+        return functools.reduce(INTEGER[op], values, OF_NONE[op])
     return apply(INTEGER[op], [integers(operand, symbols, axis) for operand in operands])
+
+
+def number(letters: Sequence[Expr], symbols: Mapping[str, Any]) -> Any:
+    """The number of some letters' values, the last one fastest: `symbols` has the own number and count of each."""
+    result: Any = 0
+    for letter in letters:
+        assert isinstance(letter, Name)
+        own, count = symbols[f"#{letter.id}"]
+        result = result * count + own
+    return result
 
 
 def index(

@@ -20,8 +20,9 @@ from ..language.model import Op
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK, rounded
-from .judge_steps import StepJudge, StepJudgement
+from .step_call import StepValidation
 from .validate import NUMPY
+from .validate_steps import validate_steps
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -33,41 +34,35 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "select": np.where,
 }  # fmt: skip
 _COMBINE: dict[str, Any] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
-LEAST = -(2**63)
-
-
-def judge_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object]) -> StepJudgement:
-    """All that is wrong with a call of an operation of steps, and all that it tells."""
-    return StepJudge(op, inputs, attributes).steps_judgement()
+MIN_S64 = -(2**63)
 
 
 def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object]) -> dict[str, Any]:
     """The outputs of a legal call by name; ValueError where the call is refused."""
-    judged = judge_steps(op, inputs, attributes)
-    if not judged.accepted:
-        raise ValueError(f"{op.op}: {', '.join(judged.violations)}")
+    call = validate_steps(op, inputs, attributes)
+    if not call.accepted:
+        raise ValueError(f"{op.op}: {', '.join(call.violations)}")
     with np.errstate(all="ignore"):
-        return _Run(op, inputs, judged).results()
+        return _Run(op, call).results()
 
 
 class _Run:
-    def __init__(self, op: Op, inputs: Sequence[Any], judged: StepJudgement) -> None:
-        assert judged.row is not None
-        self.op, self.judged, self.row = op, judged, judged.row
+    def __init__(self, op: Op, call: StepValidation) -> None:
+        assert call.row is not None
+        self.op, self.call, self.row = op, call, call.row
         self.program = program(op)
         self.whole = self.row["accumulate"] == "s64"
         self.dtype = np.dtype(np.int64 if self.whole else np.float64)
-        self.symbols: dict[str, Any] = dict(judged.values)
+        self.symbols: dict[str, Any] = dict(call.values)
         self.shapes = {name: self.shape(array) for name, array in self.program.arrays.items()}
         self.data: dict[str, Any] = {}
-        given = {tensor.name: array for tensor, array in zip(op.inputs, inputs, strict=False)}
         for tensor in op.data_inputs:
             shape = self.shapes[tensor.name]
-            if given.get(tensor.name) is None:
+            if tensor.name not in call.arrays:
                 self.data[tensor.name] = np.full(math.prod(shape), float(tensor.absent or 0), self.dtype)
             else:
-                self.data[tensor.name] = self.canonical(tensor.name, given[tensor.name]).ravel()
-        for name, entries in judged.lists.items():
+                self.data[tensor.name] = self.canonical(tensor.name, call.arrays[tensor.name]).ravel()
+        for name, entries in call.lists.items():
             self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
 
     def shape(self, array: Array) -> tuple[int, ...]:
@@ -76,7 +71,7 @@ class _Run:
 
     def canonical(self, name: str, array: Any) -> Any:
         """An array with its axes in the order of the spec and at their full extents."""
-        places = self.judged.places[name]
+        places = self.call.places[name]
         shape: list[int] = []
         for axis in self.program.arrays[name].axes:
             whole, spots = each(evaluate(axis.extent, self.symbols)), places.get(axis.name, ())
@@ -90,11 +85,11 @@ class _Run:
             self.step(part)
         found = {}
         for tensor in self.op.outputs:
-            if tensor.name not in self.judged.shapes:
+            if tensor.name not in self.call.shapes:
                 continue
-            places = self.judged.places[tensor.name]
+            places = self.call.places[tensor.name]
             order = [spot for axis in self.program.arrays[tensor.name].axes for spot in places.get(axis.name, ())]
-            shape = self.judged.shapes[tensor.name]
+            shape = self.call.shapes[tensor.name]
             cells = stored(self.data[tensor.name], self.row[tensor.name]).reshape([shape[spot] for spot in order])
             found[tensor.name] = np.ascontiguousarray(np.transpose(cells, np.argsort(order))).reshape(shape)
         return found
@@ -104,10 +99,10 @@ class _Run:
         if target.tensor not in self.data:
             first = INITIAL[part.operator]
             if self.whole and math.isinf(first):
-                first = LEAST if first < 0 else -(LEAST + 1)
+                first = MIN_S64 if first < 0 else -(MIN_S64 + 1)
             size = math.prod(self.shapes[target.tensor])
             self.data[target.tensor] = np.full(size, first, self.dtype)
-        word = self.judged.words.get(part.by or "", "")
+        word = self.call.words.get(part.by or "", "")
         formula = next(formula for formula in part.formulas if formula.word == word)
         for letters in self.walk(part.letters):
             at, taken = self.position(target, letters)
@@ -116,7 +111,7 @@ class _Run:
                 spots[read], inside = self.position(read, letters)
                 taken = taken & inside
             for guard in part.where:
-                for axis in range(max(self.judged_rank(), 1)):
+                for axis in range(max(self.rank(), 1)):
                     taken = taken & integers(guard.tree, letters, axis)
             kept = {name: _kept(value, taken) for name, value in letters.items()}
             value = self.value(formula.value, kept, {read: spot[taken] for read, spot in spots.items()})
@@ -126,7 +121,7 @@ class _Run:
             else:
                 _COMBINE[part.operator].at(self.data[target.tensor], at[taken], value)
 
-    def judged_rank(self) -> int:
+    def rank(self) -> int:
         vectors = [
             len(value)
             for symbol, value in self.symbols.items()
@@ -144,6 +139,12 @@ class _Run:
             chunk = dict(self.symbols)
             for name, extent in extents.items():
                 chunk[name] = tuple(next(columns) for _ in extent) if isinstance(extent, tuple) else next(columns)
+                own: Any = np.zeros(len(flat), np.int64)
+                for digit, size in zip(
+                    each(chunk[name]) if isinstance(extent, tuple) else (chunk[name],), each(extent)
+                ):
+                    own = own * size + digit
+                chunk[f"#{name}"] = (own, math.prod(each(extent)))
             yield {**chunk, "": np.zeros(len(flat), np.int64)}
 
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -152,6 +153,12 @@ class _Run:
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[read.tensor])
         for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
+            if axis.kind == "run" and not isinstance(index, Name):  # the number of a cell
+                extent = math.prod(next(extents) for _ in each(evaluate(axis.extent, self.symbols)))
+                here = integers(index, letters)
+                inside = inside & (here >= 0) & (here < extent)
+                at = at * extent + here
+                continue
             for number in range(len(each(evaluate(axis.extent, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
@@ -164,9 +171,11 @@ class _Run:
         if isinstance(tree, Read):
             return self.data[tree.tensor][spots[tree]]
         if isinstance(tree, Number):
+            if self.whole and math.isinf(tree.value):
+                return np.asarray(-(MIN_S64 + 1) if tree.value > 0 else MIN_S64)
             return np.asarray(tree.value, self.dtype if math.isfinite(tree.value) else np.float64)
         whole = isinstance(tree, Binary) and tree.op == "%"
-        whole = whole or (isinstance(tree, Call) and (tree.function == "prod" or self._floors(tree)))
+        whole = whole or (isinstance(tree, Call) and (tree.function in ("prod", "number") or self._floors(tree)))
         if isinstance(tree, Name) or whole:
             found = np.asarray(integers(tree, letters))
             return found if found.dtype == bool else found.astype(self.dtype)

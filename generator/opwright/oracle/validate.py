@@ -326,12 +326,14 @@ class Validator:
         order = sorted(names, key=lambda n: (self.op.tensor(n).optional, len(self.op.tensor(n).arrangements) > 1))
 
         def grow() -> bool:
+            known = len(computed)
             for symbol in self.op.lets:
                 value = None if symbol in computed else self.named(symbol, facts)
                 if value is not None:
                     computed.add(symbol)
                     facts[symbol] = value
-                    return True
+            if len(computed) > known:
+                return True
             for name in order:
                 try:
                     found = None if name in ways else self.fit(name, facts)

@@ -274,17 +274,21 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
 
+    names = [name for name in by_op if name]
+    environment = watching(project.templates)
+    if len(names) > 1:  # operations share the compiled templates, in forked processes, too
+        environment.compiled()
+
     def of_op(name: str) -> Impact:
         numbers = by_op[name]
         mine = [edits[number] for number in numbers]
         old = olds.get(next((edit.was for edit in mine if edit.rule == "op-renamed" and edit.now == name), name))
-        environment, made = watching(project.templates), Impact()
-        carried = Carried(old, before.pages, project, environment)
+        made, carried = Impact(), Carried(old, before.pages, project, environment)
         _of_op(made, carried, edits, numbers, (old, news.get(name)), after.pages, environment)
         return made
 
     result = Impact(kernels=sum(len(expand(op)) for op in before.ops))
-    for made in parallel.each(of_op, [name for name in by_op if name]):
+    for made in parallel.each(of_op, names):
         result.add(made)
     return result
 

@@ -65,6 +65,7 @@ _ROWS = """
 op-removed | both | breaking | variants | | op-added | Calls of it fail.
 op-added | both | compatible | variants | | op-removed | No call of today is touched.
 op-renamed | both | breaking | variants | | = | Calls by the old name fail, and so do links to its C symbols.
+op-function-changed | both | breaking | variants | | = | Calls by the old name fail, and so do links to its C symbols.
 op-revision-raised | none | none | none | provenance | op-revision-lowered | It announces a changed meaning.
 op-revision-lowered | none | breaking | none | provenance | op-revision-raised | A revision that was given out gets another meaning.
 op-revision-kept | both | breaking | none | provenance | ! a raised revision is op-revision-raised | What callers notice changed under a revision that was given out: raise `revision`.

@@ -39,6 +39,11 @@ class Watching(jinja2.Environment):
             self.noted.add((obj.__class__, argument))
         return super().getitem(obj, argument)
 
+    def compiled(self) -> None:
+        """Compile every template now, which the environment then has."""
+        for name in self.list_templates(["j2"]):
+            self.get_template(name)
+
     def taken(self) -> Attributes:
         """Per dataclass, the attributes that were taken since it was asked last."""
         found: dict[type, set[str]] = {}

@@ -28,20 +28,20 @@ static inline double opwright_pow_f64(double x, double y) { return pow(x, y); }
 static inline int64_t opwright_abs_s64(int64_t x) { return x < 0 ? (int64_t)(0 - (uint64_t)x) : x; }
 static inline int64_t opwright_sign_s64(int64_t x) { return (x > 0) - (x < 0); }
 
-// To integers: a real number is rounded half to even, what is too large becomes the greatest or the least, NaN becomes 0.
-static inline double opwright_whole(double x, double least, double most)
+// To integers: a real number is rounded half to even and clamped to the range of the type; NaN becomes 0.
+static inline double opwright_whole(double x, double min, double max)
 {
     const double rounded = rint(x);
-    return rounded >= most ? most : rounded > least ? rounded : rounded <= least ? least : 0.0;
+    return rounded >= max ? max : rounded > min ? rounded : rounded <= min ? min : 0.0;
 }
 
 static inline int32_t opwright_s32_of_f64(double x) { return (int32_t)opwright_whole(x, INT32_MIN, INT32_MAX); }
 static inline int8_t opwright_s8_of_f64(double x) { return (int8_t)opwright_whole(x, INT8_MIN, INT8_MAX); }
 static inline uint8_t opwright_u8_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, UINT8_MAX); }
 
-static inline int64_t opwright_clamped(int64_t x, int64_t least, int64_t most)
+static inline int64_t opwright_clamped(int64_t x, int64_t min, int64_t max)
 {
-    return x < least ? least : x > most ? most : x;
+    return x < min ? min : x > max ? max : x;
 }
 
 static inline int32_t opwright_s32_of_s64(int64_t x) { return (int32_t)opwright_clamped(x, INT32_MIN, INT32_MAX); }
@@ -67,6 +67,17 @@ static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64
         row /= extents[axis];
     }
     return offset;
+}
+
+// Where the cell of a run stands that has that number, the last axis fastest.
+static inline int64_t opwright_cell_offset(int64_t cell, int64_t rank, const int64_t *extents, const int64_t *strides)
+{
+    int64_t offset = 0;
+    for (int64_t axis = rank - 1; axis > 0; --axis) {
+        offset += cell % extents[axis] * strides[axis];
+        cell /= extents[axis];
+    }
+    return offset + cell * strides[0];
 }
 
 #endif

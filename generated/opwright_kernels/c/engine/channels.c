@@ -77,7 +77,8 @@ static void place_input(block *b, bool first, bool copy) {
     own.reduced = min(own.reduced - b->first_channel * UNIT_CHANNELS, p->chunk * UNIT_CHANNELS);
     const solve *s = &own;
     // Groups that share a vector whose channels all lie in it as they lie in memory.
-    const bool alike = VECTORS_PICK && p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 && groups_of(p, b->group) == p->shared_groups;
+    const bool alike = VECTORS_PICK && p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 &&
+                       groups_of(p, b->group) == p->shared_groups;
     if (p->shared_groups > 1 && alike)
         own.reduced *= p->shared_groups;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
@@ -275,7 +276,8 @@ INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
     return nan;
 }
 
-// Outputs [q0, q1), which have taps beyond the row's ends: those whose zeros met an Inf or a NaN are done again.
+// Outputs [q0, q1), which have taps beyond the row's ends: those that multiplied a zero beyond them by an Inf or a NaN are
+// recomputed with in-bounds taps.
 static void again_where_nan(const block *b, operands *o, const stretch *s, const phase *rows, int64_t row_q,
                             const phase *columns, int64_t q0, int64_t q1) {
     uvec any = {0};
@@ -312,8 +314,9 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
     o->out_row = p->with_taps * pixel_out;
     if (before)
         o->bias = before, o->bias_row = w->out_step * width * LANES;
-    const stretch s = {unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p)), o->scalar_row, row_out, width, p->shared_groups > 1,
-                       o->lane_step > 0 ? p->rest : 0, before && b->last_channel < p->channels};
+    const unit *base = unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p));
+    const stretch s = {base, o->scalar_row, row_out, width, p->shared_groups > 1, o->lane_step > 0 ? p->rest : 0,
+                       before && b->last_channel < p->channels};
     if (far_dilated(w)) {
         // Neighbours that reach the same inputs are a stretch of their own, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {

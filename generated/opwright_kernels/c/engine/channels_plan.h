@@ -167,7 +167,8 @@ static void shape_blocks(plan *p, int64_t bytes) {
         p->rows = height;
     if (p->shared_groups > 1) {
         const int64_t in_row = p->slot_columns * s->problem->G * s->reduced, out_row = p->columns * s->problem->G * s->lanes;
-        while (p->rows > 1 && (((p->rows - 1) * between + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
+        while (p->rows > 1 &&
+               (((p->rows - 1) * between + row_reach) * in_row + p->rows * out_row) * (int64_t)sizeof(elem) > NEAR_BYTES)
             p->rows = ceil_div(p->rows, 2);
     }
     p->divisor = row_divisor(h, p->spacing, p->rows);
@@ -335,7 +336,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                                  s->reduced % UNIT_CHANNELS == 0;
     p->copied = padded || !pixels_of_units || p->shared_groups > 1;
     p->picked = VECTORS_PICK ? min(p->channels, LANES / p->shared_groups) : 1;
-    p->pixel = p->shared_groups > 1 ? ceil_div(p->channels, p->picked) * LANES : p->copied ? p->channels : s->in_x[2] / UNIT_CHANNELS;
+    p->pixel = p->shared_groups > 1 ? ceil_div(p->channels, p->picked) * LANES
+               : p->copied          ? p->channels
+                                    : s->in_x[2] / UNIT_CHANNELS;
     if (p->copied && p->shared_groups == 1 && !p->line)
         p->pixel = copied_pixel(p->pixel, w->in_step);
     p->chunks = 1, p->chunk = p->channels;
@@ -381,8 +384,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
         p->spread |= phases_with_taps(&s->axes[a], s->axes[a].out_step, backward) < s->axes[a].out_step;
     if (p->spread)
         p->with_taps = phases_with_taps(w, w->out_step, backward);
-    p->finished_rows = !p->interleaved && !p->spread && p->spacing == 1 && p->column_blocks == 1 && s->out_c != 1 && s->out_x[2] == 1 &&
-              s->out_x[1] == w->out && w->out % LANES != 0 ? max(1, HELD_COLUMNS / w->out) : 1;
+    const bool whole_rows = !p->interleaved && !p->spread && p->spacing == 1 && p->column_blocks == 1;
+    const bool short_lines = s->out_c != 1 && s->out_x[2] == 1 && s->out_x[1] == w->out && w->out % LANES != 0;
+    p->finished_rows = whole_rows && short_lines ? max(1, HELD_COLUMNS / w->out) : 1;
 
     p->rows_bytes = p->kept ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));

@@ -545,7 +545,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         TILE_TABLE[nb][mr](&o);
         v += nb;
     }
-    // Columns with taps beyond the row's ends whose zeros met an Inf or a NaN.
+    // Columns with taps beyond the row's ends, where a zero there was multiplied by an Inf or a NaN.
     const int64_t inside = ceil_div(max(0, -columns->offset), w->in_step);
     const int64_t room = w->in - 1 - columns->offset - (columns->taps - 1) * w->offset_step;
     const int64_t outside = room < 0 ? 0 : room / w->in_step + 1;

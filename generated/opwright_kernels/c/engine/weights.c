@@ -121,7 +121,7 @@ typedef struct operands {
                 WORDS b[NB];                                                                                           \
                 WORD a;                                                                                                \
                 UNROLL for (int v = 0; v < NB; v++) LOAD(b[v], panel + v * LANES);                                     \
-                UNROLL for (int v = 0; FETCH && v < NB; v += LINE / (LANES * sizeof *panel))                           \
+                UNROLL for (int v = 0; FETCH && v < NB; v += LINE / (LANES * (int)sizeof *panel))                      \
                     __builtin_prefetch(panel + AHEAD * panel_step + v * LANES);                                        \
                 UNROLL for (int m = 0; m < MR; m++) {                                                                  \
                     memcpy(&a, row + m, sizeof a);                                                                     \

@@ -62,7 +62,8 @@ static plan plan_of(const opwright_problem *problem) {
 // 56x56. Planes that leave a third of the lanes empty are not: 1.5 instead of 1.2 ms, three groups of five and of seven.
 static bool fills_lanes(const opwright_problem *p) {
     const int64_t groups_per_vector = LANES / max(p->A, p->B);
-    return p->G > 1 && groups_per_vector > 1 && (p->small_c == 1 || 4 * p->G * p->A >= 3 * ceil_div(p->G, groups_per_vector) * LANES);
+    return p->G > 1 && groups_per_vector > 1 &&
+           (p->small_c == 1 || 4 * p->G * p->A >= 3 * ceil_div(p->G, groups_per_vector) * LANES);
 }
 
 // Whether it is a problem of few channels and long rows, whose plan it then writes.

@@ -68,7 +68,7 @@ typedef struct words {
     uint32_t mask;
 } words;
 
-// Remembers in which lanes an Inf or NaN was met: 0 times it is NaN.
+// Remembers which lanes hold an Inf or NaN: 0 times it is NaN.
 INLINE void look(vec *seen, vec v, words way) {
 #if OPWRIGHT_PAIRS
     if (way.pairs) {

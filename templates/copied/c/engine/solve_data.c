@@ -91,7 +91,8 @@ static opwright_problem upright(const opwright_problem *problem) {
     const bool free = p.taps[2] == 1 && p.stride[2] == 1 && p.pad[2] == 0 && p.small[2] == p.big[2];
     const bool last = p.big_c == 1 && p.small_c == 1;
     const bool dense = p.small_x[1] == p.small[2] && p.big_x[1] == p.big[2] && p.small_x[2] == 1 && p.big_x[2] == 1;
-    if (free && (last || (dense && p.A >= LANES && p.B >= LANES)) && p.taps[1] > 1 && p.small[2] < LANES && p.small[1] > p.small[2]) {
+    if (free && (last || (dense && p.A >= LANES && p.B >= LANES)) && p.taps[1] > 1 && p.small[2] < LANES &&
+        p.small[1] > p.small[2]) {
         const opwright_problem old = p;
         move_axis(&old, 1, &p, 2);
         move_axis(&old, 2, &p, 1);

@@ -42,7 +42,7 @@ typedef struct plan {
     int64_t hop, reach;            // positions from tap to tap, and of all taps of an output
     int64_t jump;                  // positions from output to output of a row: step, less what no tap meets
     int64_t odd;                   // positions that follow a phase for the half pair at its end
-    bool tight;                    // no input is met twice: rows hold pairs side by side as the panel does
+    bool tight;                    // no input is read twice: rows hold pairs side by side as the panel does
     int64_t box[4], boxes[4], blocks;
     int64_t first_small;           // of its elements: outputs that no tap reaches are left out
     int64_t depth, height;         // input planes and rows of a box
@@ -142,7 +142,7 @@ static int64_t merged_groups(const opwright_problem *p) {
     return max(1, min(p->G, LANES / max(p->A, p->B)));
 }
 
-// The panel of one group of vectors, and behind it the lanes in which an Inf or NaN was met.
+// The panel of one group of vectors, and behind it the lanes that hold an Inf or NaN.
 INLINE int64_t panel_floats(const plan *l) { return (l->pixels * l->panel_vectors + 1) * LANES; }
 
 // How many outputs' operands a block has room for. (Rows that a stride adds are not counted, as columns are: with them,

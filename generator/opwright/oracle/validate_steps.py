@@ -7,8 +7,8 @@ array. The generated validators solve it, so that they can be held against this.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -19,33 +19,36 @@ from ..language.evaluate import evaluate
 from ..language.expr import Call, Inexact, Name
 from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
-from .extents import Fact, Facts, each
-from .validate import NUMPY, Array, UndecidedError, Validation, Validator
-
-# Where the axes of a tensor stand in its array, by their names.
-Places = dict[str, tuple[int, ...]]
+from .extents import Fact, Facts, each, extents_said
+from .step_call import Places, StepValidation
+from .validate import NUMPY, Array, UndecidedError, Validator
 
 
-@dataclasses.dataclass(frozen=True)
-class StepJudgement(Validation):
-    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read."""
-
-    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    places: Mapping[str, Places] = dataclasses.field(default_factory=dict)
-    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
+    """All that is wrong with a call of an operation of steps, and all that follows from it."""
+    return StepValidator(op, inputs, attributes).steps_validation()
 
 
-class StepJudge(Validator):
-    """The judge of calls of operations of steps."""
+def _first(entry: Array | Sequence[Array] | None) -> Array | None:
+    """An array, or the first of those that an input is joined from."""
+    return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
+
+
+class StepValidator(Validator):
+    """Validates calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
-        super().__init__(op, inputs, attributes)
+        super().__init__(op, list(map(_first, inputs)), attributes)
         self.places: dict[str, Places] = {}
         self.numbers: dict[str, tuple[float, ...]] = {}
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
+        self.lists_of: dict[str, list[Array]] = {}  # by name, the arrays that an input is joined from
+        for tensor, entry in zip(op.inputs, inputs, strict=False):
+            if isinstance(entry, (list, tuple)):
+                self.lists_of[tensor.name] = list(entry)
+        self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, its order; by attribute, its extents
 
-    def steps_judgement(self) -> StepJudgement:
+    def steps_validation(self) -> StepValidation:
         op = self.op
         if not self.attributes.keys() <= {attribute.name for attribute in op.attributes}:
             self.note("unknown-attribute")
@@ -54,7 +57,7 @@ class StepJudge(Validator):
                 self.read_choice(attribute)
         row = self.row()
         for attribute in op.attributes:
-            if attribute.locates or attribute.per:
+            if attribute.locates or attribute.per or attribute.order_of or attribute.extents_of:
                 self.read_places(attribute)
         lengths = None if self.broken else self.lengths()
         facts: Facts = {}
@@ -62,15 +65,41 @@ class StepJudge(Validator):
         if lengths is None and not self.broken:
             for name in self.arrays:
                 self.note(f"{name}-rank")
-        elif lengths is not None:
+        elif lengths is not None and self.join_lists():
             self.rank = lengths.get("", 0)
             facts = self.understood(lengths)
             shapes = {} if self.broken else self.output_shapes(lengths, facts)
         shape = shapes.get(op.output.name)
         accepted = not self.broken
-        return StepJudgement(
-            accepted, tuple(self.broken), facts, shape, {}, {}, row, None, shapes, self.places, self.words, self.numbers
+        return StepValidation(
+            accepted,
+            tuple(self.broken),
+            facts,
+            shape,
+            {},
+            {},
+            row,
+            None,
+            shapes,
+            self.places,
+            self.words,
+            self.numbers,
+            self.arrays,
         )
+
+    def join_lists(self) -> bool:
+        """Make one array of each list; False, and that is noted, where the arrays do not fit together."""
+        for name, arrays in self.lists_of.items():
+            axis = self.op.tensor(name).joined
+            if axis is None or len({(array.dtype, array.ndim) for array in arrays}) != 1:
+                self.note(f"{name}-kind")
+                return False
+            try:
+                self.arrays[name] = np.concatenate(arrays, self.places[name][axis][0])
+            except ValueError:
+                self.note(f"{name}-shape")
+                return False
+        return True
 
     # What the caller wrote.
 
@@ -86,7 +115,12 @@ class StepJudge(Validator):
 
     def read_choice(self, attribute: Attribute) -> None:
         if attribute.type == "string":
-            self.read_word(attribute)
+            alike = self.arrays.get(attribute.default or "") if attribute.dtype_of else None
+            if alike is not None and self.attributes.get(attribute.name or "") is None:
+                words = (value.value for value in attribute.values or ())
+                self.words[attribute.name or ""] = next((w for w in words if NUMPY[w] == alike.dtype), "")
+            else:
+                self.read_word(attribute)
             return
         value = self.chosen(attribute)
         if isinstance(value, (bool, np.bool_)):
@@ -107,6 +141,8 @@ class StepJudge(Validator):
             self.note(f"{name}-kind")
         elif attribute.per:
             self.numbers[name] = entries
+        elif attribute.order_of or attribute.extents_of:
+            self.orders[attribute.order_of or name] = tuple(int(entry) for entry in entries)
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
 
@@ -116,10 +152,12 @@ class StepJudge(Validator):
         """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
         op, allowed = self.op, self.op.spatial_rank
         most = max((array.ndim for array in self.arrays.values()), default=0)
-        runs = sorted(op.runs)
-        spans = [range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
+        said = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
+        runs = sorted(op.runs - said.keys())
+        lackable = sorted({str(t.dims[axis].tree.id) for t in op.tensors for axis in t.may_lack})  # type: ignore[union-attr]
+        spans = [*((1, 0) for _ in lackable), range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
         for found in itertools.product(*spans):
-            lengths = dict(zip(("", *runs), found, strict=True))
+            lengths = said | dict(zip((*lackable, "", *runs), found, strict=True))
             places = {name: self.placed(op.tensor(name), array.ndim, lengths) for name, array in self.arrays.items()}
             fitting = {name: place for name, place in places.items() if place is not None}
             if len(fitting) == len(places) and self.located(fitting):
@@ -132,6 +170,8 @@ class StepJudge(Validator):
         kind = kind_of_extent(self.op, extent)
         if kind in ("run", "ones"):
             return lengths[next(iter(expr.loose_names(extent)))]
+        if axis in tensor.may_lack and isinstance(extent, Name):
+            return lengths[extent.id]
         return lengths[""] if kind == "spatial" else 1
 
     def order(self, tensor: Tensor) -> tuple[str, ...]:
@@ -160,8 +200,21 @@ class StepJudge(Validator):
                 if len(spots) != counts[axis]:
                     return None
                 fixed[axis] = spots
+        order_said = self.orders.get(tensor.name)
+        if order_said is not None:
+            return self.permuted(order, counts, order_said)
         free = iter(spot for spot in range(ndim) if not any(spot in spots for spots in fixed.values()))
         return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
+
+    @staticmethod
+    def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
+        """The axes as a list orders them; None where it is no permutation of them."""
+        owners = [axis for axis in order for _ in range(counts[axis])]
+        axes = len(owners)
+        if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
+            return None
+        place = {entry % axes: spot for spot, entry in enumerate(said)}
+        return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}
 
     def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
         """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
@@ -205,7 +258,8 @@ class StepJudge(Validator):
         found: Facts = {}
         for axis, spots in self.places[name].items():
             extents = tuple(shape[spot] for spot in spots)
-            found[axis] = extents if kind_of_extent(self.op, tensor.dims[axis].tree) != "one" else extents[0]
+            vector = kind_of_extent(self.op, tensor.dims[axis].tree) != "one"
+            found[axis] = extents if vector else extents[0] if extents else 1
         return found
 
     def understood(self, lengths: Mapping[str, int]) -> Facts:
@@ -223,6 +277,8 @@ class StepJudge(Validator):
                 value = self.named(symbol, facts) if symbol not in facts else None
                 if value is not None:
                     facts[symbol], grown = value, True
+            for attribute in op.attributes:
+                grown = self.state_extents(attribute, facts) or grown
             for name in list(pending):
                 tensor = op.tensor(name)
                 flexible = self.broadcasts(tensor)
@@ -241,10 +297,25 @@ class StepJudge(Validator):
         self.check_broadcast(facts)
         self.check_values(facts)
         self.check_presence(facts)
+        self.check_numbers(facts)
         for constraint in op.constraints:
             if constraint.expr and not all(each(self.value(constraint.expr, facts))):
                 self.note(constraint.id or "")
         return facts
+
+    def state_extents(self, attribute: Attribute, facts: Facts) -> bool:
+        """Learn the extents that a list says, once the run that it fills is known."""
+        if attribute.extents_of is None or (symbol := self.op.dims[attribute.extents_of].symbol) in facts:
+            return False
+        whole = facts.get(self.op.dims[attribute.fills].symbol) if attribute.fills else ()
+        if whole is None:
+            return False
+        keeps = self.words.get(attribute.keeps or "") == "true"
+        found = extents_said(self.orders[attribute.name or ""], each(whole) if attribute.fills else None, keeps)
+        if found is None:
+            self.note(f"{attribute.name}-range")
+        facts[symbol] = found or ()
+        return True
 
     def joined(self, lengths: Mapping[str, int]) -> Facts:
         """The sizes that inputs broadcast to."""
@@ -285,6 +356,18 @@ class StepJudge(Validator):
             if attribute.per and len(self.numbers.get(attribute.name or "", ())) not in (1, facts.get(attribute.per)):
                 self.note(f"{attribute.name}-length")
 
+    def check_numbers(self, facts: Facts) -> None:
+        """Numbers of letters are exact in the type in which values are made."""
+        row = self.row()
+        most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
+        ranges = self.op.semantics.ranges
+        trees = [a.value for step in self.op.semantics.steps for a in step.assignments]
+        for call in {node for tree in trees for node in expr.walk(tree) if isinstance(node, Call)}:
+            letters = sorted(expr.names(call)) if call.function == "number" else []
+            extents = [self.value(ranges[letter], facts) for letter in letters]
+            if math.prod(math.prod(each(extent)) for extent in extents) > most:
+                self.note("index-overflow")
+
     def check_presence(self, facts: Facts) -> None:
         for tensor in self.op.inputs:
             if tensor.when is None:
@@ -319,4 +402,4 @@ class StepJudge(Validator):
     @staticmethod
     def _cells(places: Places, extents: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
         for axis, spots in places.items():
-            yield from zip(spots, extents[axis], strict=True)
+            yield from zip(spots, extents[axis], strict=bool(spots))

@@ -1,0 +1,66 @@
+"""The role of each letter of an assignment, told by the accesses in which it stands and by nothing else.
+
+In: what is assigned to, what is read, and letters. Out: a role for each letter. Of a product of two reads they say what
+a contraction is made of; of one read, whether it is pointwise or a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..language import expr
+from ..language.expr import Read
+from ..language.model import Op
+from ..memo import memoised
+from .program import program
+
+BATCH = "batch"  # in the target and in every read
+ROWS = "rows"  # in the target and in some reads, the first among them
+COLUMNS = "columns"  # in the target and in some reads, the first not among them
+STRETCHED = "stretched"  # in the target alone
+REDUCED = "reduced"  # in reads alone
+WINDOW = "window"  # put before a role: it moves an index together with another letter
+
+
+def roles(target: Read, reads: Sequence[Read], letters: Iterable[str]) -> dict[str, str]:
+    """The role of each letter; reads of no letter count for none."""
+    walked = [read for read in reads if read.indices]
+    compound = _compound((target, *walked), frozenset(letters))
+    result = {}
+    for letter in letters:
+        inside = [letter in expr.names(read) for read in walked]
+        if letter not in expr.names(target):
+            role = REDUCED
+        elif all(inside) and inside:
+            role = BATCH
+        elif not any(inside):
+            role = STRETCHED
+        else:
+            role = ROWS if inside[0] else COLUMNS
+        result[letter] = f"{WINDOW} {role}" if letter in compound else role
+    return result
+
+
+def _compound(accesses: Iterable[Read], letters: frozenset[str]) -> frozenset[str]:
+    """The letters that share an index with another one of which a read knows a place of its own nowhere."""
+    found: set[str] = set()
+    for access in accesses:
+        for index in access.indices:
+            together = expr.names(index) & letters
+            if len(together) > 1:
+                found |= together
+    return frozenset(found)
+
+
+@memoised
+def role_table(op: Op) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    """The assignments of an operation as the spec has them, with the roles of their letters."""
+    if not op.stepped:
+        assignment = op.semantics.assignment
+        reads = tuple(dict.fromkeys(expr.reads(assignment.value)))
+        return ((assignment.text, roles(assignment.target, reads, op.semantics.ranges)),)
+    return tuple(
+        (formula.assignment.text, roles(formula.assignment.target, formula.reads, part.letters))
+        for part in program(op).parts
+        for formula in part.formulas
+    )

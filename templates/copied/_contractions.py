@@ -1,0 +1,313 @@
+"""Sums of products by the engine of contractions, in place of a phase of loops.
+
+In: what a contraction reads and writes, letter by letter, and the arrays of a call. Out: a `Product` to run, or None
+where the engine has no kernel: for these dtypes, on this CPU. Nothing here knows an operation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import _engine, _isa, _load, _team
+from ._arrays import Array
+from ._dtypes import DTYPES
+from ._errors import BuildError
+from ._scratch import memory
+from ._units import Unit
+
+MAX_BATCHES = 8  # axes of batches that the engine walks
+LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
+WIDEST = DTYPES["float32"]  # which holds the others
+CDEF = """
+typedef struct opwright_contraction {
+    int64_t rows, columns, terms;
+    int64_t left_row, left_term, right_term, right_column, out_row, out_column;
+    int64_t elements;
+    int64_t batches;
+    int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+} opwright_contraction;
+"""
+
+
+@dataclass(frozen=True)
+class Accessed:
+    """An array, and the letter that walks each of its axes."""
+
+    array: str
+    letters: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A phase that adds up products; `copy` is the phase that copies its sums to `output`, -1 where none does."""
+
+    phase: int
+    copy: int
+    output: Accessed | None
+    target: Accessed
+    left: Accessed
+    right: Accessed
+
+
+@dataclass(frozen=True)
+class Walk:
+    """An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements."""
+
+    extent: int
+    left: int
+    right: int
+    out: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A contraction as the engine takes it. An operand in `copied` is copied first: its axes, the last one fastest."""
+
+    rows: Walk
+    columns: Walk
+    terms: Walk
+    batches: tuple[Walk, ...]
+    copied: Mapping[str, tuple[Walk, ...]]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine of a dtype, for the best instruction set that can be used."""
+
+    isa: _isa.Isa
+    library: _load.Library
+    function: Any
+    scratch: Any
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of a call: `direct` where the sums go to the output itself."""
+
+    engine: Engine
+    shape: Shape
+    operands: Mapping[str, Array]
+    dtype: np.dtype[Any]
+    out: Array
+    elements: bool
+    direct: bool
+
+    def run(self, parts: int) -> None:
+        """Compute it on `parts` threads."""
+        ffi = self.engine.library.ffi
+        problem = ffi.new("opwright_contraction *", _members(self.shape, self.elements))
+        ready = {name: self.operand(name) for name in self.operands}
+        team = ffi.cast("opwright_team *", _team.team(parts)) if parts > 1 else ffi.NULL
+        pointers = [ffi.cast("void *", array.ctypes.data) for array in (ready["left"], ready["right"], self.out)]
+        self.engine.function(problem, *pointers, team, memory(self.engine.scratch(problem, parts)))
+
+    def operand(self, name: str) -> Array:
+        """An operand as the engine walks it: where it is, or copied."""
+        array, axes = self.operands[name], self.shape.copied.get(name)
+        if axes is None:
+            return array
+        steps = [getattr(walk, name) * array.itemsize for walk in axes]
+        view = np.lib.stride_tricks.as_strided(array, [walk.extent for walk in axes], steps)
+        return view.astype(self.dtype, order="C")
+
+    def scratch_bytes(self, parts: int) -> int:
+        """The bytes of memory that a run needs beside its arrays."""
+        problem = self.engine.library.ffi.new("opwright_contraction *", _members(self.shape, self.elements))
+        copies = sum(math.prod(walk.extent for walk in axes) for axes in self.shape.copied.values())
+        return int(self.engine.scratch(problem, parts)) + copies * self.dtype.itemsize
+
+
+def prepared(
+    contraction: Contraction,
+    letters: Mapping[str, tuple[int, ...]],
+    arrays: Mapping[str, Array],
+    places: Mapping[str, Mapping[str, tuple[int, ...]]],
+    accumulate: np.dtype[Any],
+) -> Product | None:
+    """A contraction of a call; `places` lacks the arrays between steps, which lie in the order of their axes."""
+    left, right = arrays[contraction.left.array], arrays[contraction.right.array]
+    dtype = left.dtype if left.dtype == right.dtype else WIDEST
+    if accumulate != WIDEST or not {left.dtype, right.dtype} <= LABELS.keys():
+        return None
+    found = engine(LABELS[dtype])
+    if found is None:
+        return None
+    direct = contraction.output is not None and arrays[contraction.output.array].dtype in (WIDEST, dtype)
+    target = contraction.output if direct and contraction.output else contraction.target
+    accesses = (contraction.left, contraction.right, target)
+    steps = [_steps(access, letters, arrays[access.array], places.get(access.array)) for access in accesses]
+    walks = tuple(
+        Walk(extent, *(step.get((letter, number), 0) for step in steps))
+        for letter, extents in letters.items()
+        if any(letter in access.letters.values() for access in accesses)
+        for number, extent in enumerate(extents)
+    )
+    kept = frozenset(letter for letter in target.letters.values())
+    reduced = tuple(
+        letter not in kept
+        for letter, extents in letters.items()
+        if any(letter in access.letters.values() for access in accesses)
+        for _ in extents
+    )
+    mixed = tuple(name for name, array in (("left", left), ("right", right)) if array.dtype != dtype)
+    shape = shaped(walks, reduced, mixed)
+    if shape is None:
+        return None
+    out = arrays[target.array]
+    return Product(found, shape, {"left": left, "right": right}, dtype, out, out.dtype != WIDEST, direct)
+
+
+def _steps(
+    access: Accessed,
+    letters: Mapping[str, tuple[int, ...]],
+    array: Array,
+    places: Mapping[str, tuple[int, ...]] | None,
+) -> dict[tuple[str, int], int]:
+    """How far neighbours along each axis of each letter lie apart in an array, in elements."""
+    found: dict[tuple[str, int], int] = {}
+    if places is None:
+        step = 1
+        for letter in reversed([*access.letters.values()]):
+            for number in reversed(range(len(letters[letter]))):
+                found[letter, number] = step
+                step *= letters[letter][number]
+        return found
+    for axis, letter in access.letters.items():
+        spots = places.get(axis, ())
+        first = len(letters[letter]) - len(spots)
+        for number, spot in enumerate(spots):
+            if array.shape[spot] != 1:
+                found[letter, first + number] = array.strides[spot] // array.itemsize
+    return found
+
+
+@lru_cache(1024)
+def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str, ...] = ()) -> Shape | None:
+    """Axes as rows, columns, terms and batches; operands in `mixed` are copied. None where there are too many axes."""
+    axes = [(walk, sums) for walk, sums in zip(walks, reduced, strict=True) if walk.extent != 1]
+    terms = [walk for walk, sums in axes if sums]
+    rows = [walk for walk, sums in axes if not sums and walk.left and not walk.right]
+    columns = [walk for walk, sums in axes if not sums and walk.right and not walk.left]
+    batches = [walk for walk, sums in axes if not sums and bool(walk.left) == bool(walk.right)]
+    wanted = {*mixed}
+    orders = {"left": [batches, rows, terms], "right": [batches, columns, terms]}
+    terms = sorted(terms, key=lambda walk: (abs(walk.left), abs(walk.right)), reverse=True)
+    if len(merged(terms)) > 1:
+        by_right = sorted(terms, key=lambda walk: abs(walk.right), reverse=True)
+        if not nested(terms, "left") and nested(by_right, "right"):
+            terms = by_right
+        wanted |= {name for name in orders if not nested(terms, name)}
+    rows, columns, batches = (
+        sorted(some, key=lambda walk: abs(walk.out), reverse=True) for some in (rows, columns, batches)
+    )
+    wanted |= {"left"} if len(merged(rows)) > 1 and nested(rows, "out") else set()
+    wanted |= {"right"} if len(merged(columns)) > 1 and nested(columns, "out") else set()
+    copied = {}
+    for name, own in (("left", rows), ("right", columns)):
+        if name in wanted:
+            order = [walk for walk in (*batches, *own, *terms) if getattr(walk, name) or walk in terms or walk in own]
+            copied[name] = tuple(order)
+            lies = dict(zip(map(id, order), _dense(order), strict=True))
+            batches, rows, columns, terms = (_moved(some, name, lies) for some in (batches, rows, columns, terms))
+    row, *more_rows = sorted(merged(rows), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
+    column, *more_columns = sorted(merged(columns), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
+    term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
+    outer = (*merged(batches), *more_rows, *more_columns)
+    return None if more_terms or len(outer) > MAX_BATCHES else Shape(row, column, term, outer, copied)
+
+
+def _dense(order: Sequence[Walk]) -> list[int]:
+    """How far neighbours lie apart where axes lie without gaps, the last one fastest."""
+    return [math.prod(max(walk.extent, 1) for walk in order[number + 1 :]) for number in range(len(order))]
+
+
+def _moved(walks: Iterable[Walk], name: str, lies: Mapping[int, int]) -> list[Walk]:
+    """Axes that lie otherwise in an operand; the objects that `lies` knows by their identity live in the caller."""
+    return [replace(walk, **{name: lies[id(walk)]}) if id(walk) in lies else walk for walk in walks]
+
+
+def nested(walks: Sequence[Walk], name: str) -> bool:
+    """Whether an array goes through axes as through one."""
+    steps = [(getattr(walk, name), walk.extent) for walk in walks]
+    return all(outer == inner * extent for (outer, _), (inner, extent) in itertools.pairwise(steps))
+
+
+def merged(walks: Sequence[Walk]) -> list[Walk]:
+    """Neighbouring axes put together where all arrays go through both as through one."""
+    kept: list[Walk] = []
+    for walk in walks:
+        if kept and all(nested([kept[-1], walk], name) for name in ("left", "right", "out")):
+            kept[-1] = replace(walk, extent=kept[-1].extent * walk.extent)
+        else:
+            kept.append(walk)
+    return kept
+
+
+def _members(shape: Shape, elements: bool) -> dict[str, Any]:
+    """The members of the engine's struct."""
+    return {
+        "rows": shape.rows.extent,
+        "columns": shape.columns.extent,
+        "terms": shape.terms.extent,
+        "left_row": shape.rows.left,
+        "left_term": shape.terms.left,
+        "right_term": shape.terms.right,
+        "right_column": shape.columns.right,
+        "out_row": shape.rows.out,
+        "out_column": shape.columns.out,
+        "elements": int(elements),
+        "batches": len(shape.batches),
+        "batch": [walk.extent for walk in shape.batches],
+        "left_batch": [walk.left for walk in shape.batches],
+        "right_batch": [walk.right for walk in shape.batches],
+        "out_batch": [walk.out for walk in shape.batches],
+    }
+
+
+def isas(label: str) -> tuple[_isa.Isa, ...]:
+    """The instruction sets whose engine takes a dtype."""
+    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes)
+
+
+@cache
+def unit(isa: _isa.Isa, label: str) -> Unit:
+    """The library of the engine."""
+    driver, *needs = _engine.objects(isa, label, "contraction")
+    name = f"{label}_{isa.name}"
+    functions = (
+        f"void opwright_contract_{name}(const opwright_contraction *contraction, const void *left, const void *right,"
+        " void *out, const opwright_team *team, void *scratch);\n"
+        f"int64_t opwright_contract_scratch_{name}(const opwright_contraction *contraction, int64_t workers);\n"
+    )
+    return replace(driver, name=f"opwright_contraction_{name}", cdef=_team.CDEF + CDEF + functions, needs=tuple(needs))
+
+
+_engines: dict[tuple[str, tuple[_isa.Isa, ...]], Engine | None] = {}
+
+
+def engine(label: str) -> Engine | None:
+    """The engine of a dtype, compiled at first use; None where there is none for this CPU or this compiler."""
+    key = (label, _isa.allowed())
+    if key not in _engines:
+        _engines[key] = _loaded(label)
+    return _engines[key]
+
+
+def _loaded(label: str) -> Engine | None:
+    for isa in _isa.usable(isas(label)):
+        if not _load.fit(unit(isa, label)):
+            try:
+                library = _load.load(unit(isa, label))
+            except BuildError:
+                continue
+            name = f"{label}_{isa.name}"
+            function = getattr(library.lib, f"opwright_contract_{name}")
+            return Engine(isa, library, function, getattr(library.lib, f"opwright_contract_scratch_{name}"))
+    return None

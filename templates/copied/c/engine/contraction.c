@@ -1,0 +1,353 @@
+// Sums of products by tiles: rows of left against vectors of columns of right.
+//
+// The terms are taken in chunks. Of each, right is packed to panels `[panel][term][lane]`, and rows of left are copied to
+// lie side by side, so that tiles find both near them whatever the distances in memory are. A stage is what is packed at
+// a time: chunks of some vectors, few enough for the caches that threads share. A task of a stage is a block of rows
+// against a share of its vectors. Where there are many small products, each is a task of its own.
+
+#include "contraction.h"
+#include "solve.h"
+
+enum {
+    CHUNK_UNITS = 512,         // of terms
+    STAGE_BYTES = 8 << 20,     // of right that is packed at a time
+    ALONE_BYTES = 512 << 10,   // of right, where a task packs its own
+    COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
+    BLOCK_TILES = 8,           // of a task
+    TASKS = 4,                 // for each worker, so that all end together
+    PACKED_VECTORS = 8,        // of a task that packs
+    AHEAD = 16,                // terms that are asked for before they are packed
+};
+
+typedef struct plan {
+    opwright_contraction q;        // the columns are lanes
+    int64_t products;              // entries of all batches
+    int64_t wide, vectors;         // vectors of a panel, of all columns
+    int64_t units, chunk, chunks;  // terms; of them in a chunk
+    int64_t tiles, block, blocks;  // tiles that cover the rows; of them in a block; blocks
+    int64_t stage_chunks, stage_vectors;
+    int64_t share;                 // vectors of a task
+    int64_t pitch;                 // from a row of copied left to the next, in units
+    bool alone;                    // each product is a task
+    bool copied;                   // left is copied before the tasks of a stage
+    bool in_place;                 // left is read where it is
+    int64_t right_bytes, copied_bytes, left_bytes, sums_bytes;
+} plan;
+
+typedef struct call {
+    const plan *p;
+    const elem *left, *right; // of one product, or where each is a task, of the first
+    char *out;
+    unit *copied, *packed;
+    char *workers;
+    int64_t first_chunk, chunks, first_vector, vectors; // of the stage
+} call;
+
+static int64_t round_up(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
+static int64_t out_size(const plan *p) { return p->q.elements ? (int64_t)sizeof(elem) : 4; }
+
+static void exchange(opwright_contraction *q) {
+    const opwright_contraction old = *q;
+    q->rows = old.columns, q->columns = old.rows;
+    q->left_row = old.right_column, q->left_term = old.right_term;
+    q->right_column = old.left_row, q->right_term = old.left_term;
+    q->out_row = old.out_column, q->out_column = old.out_row;
+    memcpy(q->left_batch, old.right_batch, sizeof q->left_batch);
+    memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
+}
+
+// Whether columns and rows, right and left, are better exchanged: lanes are what out has side by side.
+static bool exchanges(const opwright_contraction *q) {
+    if (q->columns < LANES && q->rows >= LANES)
+        return true;
+    return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
+}
+
+static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
+    *p = (plan){.q = *contraction, .products = 1};
+    opwright_contraction *q = &p->q;
+    if (exchanges(q))
+        exchange(q);
+    for (int64_t b = 0; b < q->batches; b++)
+        p->products *= q->batch[b];
+    p->vectors = max(1, ceil_div(q->columns, LANES));
+    p->wide = p->vectors == 1 ? 1 : p->vectors == 3 && MAX_3 >= 8 ? 3 : 2;
+    p->tiles = max(1, ceil_div(q->rows, max_rows(p->wide)));
+    p->units = ceil_div(q->terms, UNIT_CHANNELS);
+    p->chunks = max(1, ceil_div(p->units, CHUNK_UNITS));
+    p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
+    p->chunks = ceil_div(p->units, p->chunk);
+    p->pitch = p->chunk + LANES;
+    const int64_t vector_bytes = p->chunk * LANES * 4;
+    p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
+               p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
+    p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
+                  p->vectors <= 2 * p->wide;
+    p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
+    if (!p->alone) {
+        const int64_t most = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
+        if (!q->elements || p->chunks == 1)
+            p->stage_chunks = max(1, min(p->chunks, most / p->vectors));
+        p->stage_vectors = min(p->vectors, max(1, most / p->stage_chunks / p->wide) * p->wide);
+        p->share = p->stage_vectors;
+        if (workers > 1) {
+            p->block = max(1, min(BLOCK_TILES, p->tiles / (TASKS * workers)));
+            if (p->tiles < TASKS * workers) {
+                p->block = min(BLOCK_TILES, p->tiles);
+                const int64_t panels = ceil_div(p->stage_vectors, p->wide);
+                const int64_t shares = min(panels, ceil_div(TASKS * workers, ceil_div(p->tiles, p->block)));
+                p->share = ceil_div(panels, shares) * p->wide;
+            }
+        }
+        p->copied_bytes = p->stage_chunks * q->rows * p->pitch * 4;
+        p->copied = !p->in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES;
+    }
+    p->copied_bytes = p->copied ? round_up(p->copied_bytes) : 0;
+    p->blocks = ceil_div(p->tiles, p->block);
+    const int64_t rows = p->block * max_rows(p->wide);
+    p->right_bytes = p->stage_chunks * p->stage_vectors * vector_bytes;
+    p->left_bytes = p->in_place || p->copied ? 0 : round_up(rows * p->pitch * 4);
+    p->sums_bytes = round_up(rows * p->share * LANES * 4);
+}
+
+static int64_t chunk_units(const plan *p, int64_t chunk) { return min(p->chunk, p->units - chunk * p->chunk); }
+
+// The first row of a tile: tiles are as equal as can be.
+static int64_t tile_row(const plan *p, int64_t tile) {
+    return p->q.rows / p->tiles * tile + min(tile, p->q.rows % p->tiles);
+}
+
+// Vectors of the panel that begins with vector v of `vectors`.
+static int64_t panel_width(const plan *p, int64_t v, int64_t vectors) { return min(p->wide, vectors - v); }
+
+// Rows [row, row + rows) of left, the terms of a chunk.
+static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t row, int64_t rows, unit *to) {
+    const opwright_contraction *q = &p->q;
+    const int64_t units = chunk_units(p, chunk), first = chunk * p->chunk * UNIT_CHANNELS;
+    left += row * q->left_row + first * q->left_term;
+    if (q->left_term == 1) {
+        for (int64_t m = 0; m < rows; m++, left += q->left_row, to += p->pitch)
+            for (int64_t u = 0; u < units; u += LANES)
+                vec_store((float *)(void *)(to + u), channel_units(left + u * UNIT_CHANNELS, q->terms - first - u * UNIT_CHANNELS));
+        return;
+    }
+    for (int64_t u = 0; u < units; u += LANES)
+        for (int64_t m = 0; m < rows; m += LANES)
+            transpose(left + m * q->left_row + u * UNIT_CHANNELS * q->left_term, q->left_term,
+                      q->terms - first - u * UNIT_CHANNELS, q->left_row, min(LANES, rows - m), to + m * p->pitch + u, p->pitch,
+                      min(LANES, units - u));
+}
+
+// The panels of vectors [first, first + count) of right, the terms of a chunk: lanes past the last column are 0.
+static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t first, int64_t count, unit *to) {
+    const opwright_contraction *q = &p->q;
+    const int64_t units = chunk_units(p, chunk), term = chunk * p->chunk * UNIT_CHANNELS;
+    const uintptr_t line = (uintptr_t)q->right_term * sizeof(elem);
+    for (int64_t v = 0, width; v < count; v += width) {
+        width = panel_width(p, v, count);
+        for (int64_t i = v; i < v + width; i++) {
+            const int64_t lanes = min(LANES, q->columns - (first + i) * LANES);
+            const elem *from = right + (first + i) * LANES * q->right_column + term * q->right_term;
+            unit *at = to + (v * units + i - v) * LANES;
+            const int64_t step = width * LANES;
+            if (q->right_column == 1 || q->right_term != 1) {
+                for (int64_t u = 0; u < units; u++, from += UNIT_CHANNELS * q->right_term) {
+                    for (int64_t j = 0; j < UNIT_CHANNELS; j++)
+                        __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(j + AHEAD) * line));
+                    vec_store((float *)(void *)(at + u * step),
+                              unit_line(from, q->right_term, q->terms - term - u * UNIT_CHANNELS, q->right_column, lanes));
+                }
+                continue;
+            }
+            for (int64_t u = 0; u < units; u += LANES, from += LANES * UNIT_CHANNELS) {
+                const int64_t left = q->terms - term - u * UNIT_CHANNELS;
+                vec x[LANES];
+                UNROLL for (int64_t l = 0; l < LANES; l++)
+                    x[l] = l < lanes ? channel_units(from + l * q->right_column, left) : (vec){0};
+                vec_transpose(x);
+                UNROLL for (int64_t l = 0; l < LANES; l++)
+                    if (u + l < units)
+                        vec_store((float *)(void *)(at + (u + l) * step), x[l]);
+            }
+        }
+    }
+}
+
+// A vector of sums to `count` cells of out.
+static void store_cells(const plan *p, char *out, vec sums, int64_t count) {
+    const int64_t step = p->q.out_column;
+    if (p->q.elements) {
+        store_line((elem *)(void *)out, step, sums, count);
+        return;
+    }
+    float *to = (float *)(void *)out;
+    if (step == 1)
+        count >= LANES ? vec_store(to, sums) : vec_store_part(to, sums, count);
+    else
+        for (int64_t i = 0; i < min(count, LANES); i++)
+            to[i * step] = sums[i];
+}
+
+// Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of chunks
+// before are added: in out where it is float and can be written as it is, else in `sums`.
+static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, char *out,
+                     int64_t tile, int64_t last, int64_t first, int64_t count) {
+    static const float zeros[LANES];
+    const opwright_contraction *q = &p->q;
+    const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = out_size(p);
+    const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
+    const bool beside = q->out_column == 1, floats = size == 4;
+    out += (row * q->out_row + (c->first_vector + first) * LANES * q->out_column) * size;
+    for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
+        const int64_t units = chunk_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
+        const unit *scalars = copy;
+        if (p->in_place)
+            scalars = (const unit *)(const void *)(left + row * q->left_row + chunk * p->chunk * UNIT_CHANNELS);
+        else if (p->copied)
+            scalars = c->copied + ((chunk - c->first_chunk) * q->rows + row) * p->pitch;
+        else
+            copy_left(p, left, chunk, row, rows, copy);
+        const int64_t scalar_row = p->in_place ? q->left_row * (int64_t)sizeof(elem) : p->pitch * 4;
+        const run whole = {0, 0, units};
+        for (int64_t v = 0, width; v < count; v += width) {
+            width = panel_width(p, v, count);
+            const bool fits = beside && lanes >= (v + width) * LANES;
+            const bool direct = fits && (floats || chunk == p->chunks - 1);
+            const bool kept = fits && floats; // in out
+            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &whole, .run_count = 1};
+            o.vectors = packed + (before * c->vectors + (first + v) * units) * LANES;
+            o.elements = direct && q->elements;
+            o.out_row = direct ? q->out_row : p->share * LANES;
+            o.bias_row = chunk == 0 ? 0 : kept ? q->out_row : p->share * LANES;
+            o.bias_vector = chunk == 0 ? 0 : LANES;
+            for (int64_t t = tile; t < last; t++) {
+                const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
+                float *sum = sums + m * p->share * LANES + v * LANES;
+                char *to = out + (m * q->out_row + v * LANES) * size;
+                o.scalars = unit_at(scalars, m * scalar_row);
+                o.bias = chunk == 0 ? zeros : kept ? (const float *)(const void *)to : sum;
+                o.out = direct ? (void *)to : (void *)sum;
+                TILE_TABLE[width][height](&o);
+            }
+        }
+    }
+    for (int64_t v = 0, width; v < count; v += width) {
+        width = panel_width(p, v, count);
+        if (beside && lanes >= (v + width) * LANES)
+            continue;
+        for (int64_t m = 0; m < rows; m++)
+            for (int64_t i = v * LANES; i < min(lanes, (v + width) * LANES); i += LANES)
+                store_cells(p, out + (m * q->out_row + i * q->out_column) * size,
+                            vec_load(sums + m * p->share * LANES + i), lanes - i);
+    }
+}
+
+static int64_t worker_bytes(const plan *p) {
+    return p->left_bytes + p->sums_bytes + (p->alone ? p->right_bytes : 0);
+}
+
+static void pack_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *p = c->p;
+    const int64_t chunk = c->first_chunk + task % c->chunks, before = task % c->chunks * p->chunk;
+    const int64_t each = ceil_div(PACKED_VECTORS, p->wide) * p->wide, first = task / c->chunks * each;
+    if (first < c->vectors) {
+        pack_right(p, c->right + c->first_vector * LANES * p->q.right_column, chunk, first, min(each, c->vectors - first),
+                   c->packed + (before * c->vectors + first * chunk_units(p, chunk)) * LANES);
+        return;
+    }
+    const int64_t block = (first - ceil_div(c->vectors, each) * each) / each;
+    const int64_t row = tile_row(p, block * p->block), last = tile_row(p, min(p->tiles, (block + 1) * p->block));
+    copy_left(p, c->left, chunk, row, last - row, c->copied + ((chunk - c->first_chunk) * p->q.rows + row) * p->pitch);
+}
+
+static void block_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = c->p;
+    const int64_t shares = ceil_div(c->vectors, p->share), first = task % shares * p->share;
+    const int64_t tile = task / shares * p->block;
+    char *own = c->workers + worker * worker_bytes(p);
+    multiply(p, c, c->packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left, c->out, tile,
+             min(p->tiles, tile + p->block), first, min(p->share, c->vectors - first));
+}
+
+// Where the arrays of a product begin.
+static void product_at(const plan *p, int64_t product, int64_t *left, int64_t *right, int64_t *out) {
+    const opwright_contraction *q = &p->q;
+    *left = *right = *out = 0;
+    for (int64_t b = q->batches - 1; b >= 0; b--) {
+        const int64_t i = product % q->batch[b];
+        product /= q->batch[b];
+        *left += i * q->left_batch[b], *right += i * q->right_batch[b], *out += i * q->out_batch[b];
+    }
+}
+
+static void product_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = c->p;
+    int64_t left, right, out;
+    product_at(p, task, &left, &right, &out);
+    char *own = c->workers + worker * worker_bytes(p);
+    unit *packed = (unit *)(void *)(own + p->left_bytes + p->sums_bytes);
+    for (int64_t chunk = 0; chunk < p->chunks; chunk++)
+        pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
+    for (int64_t tile = 0; tile < p->tiles; tile += p->block)
+        multiply(p, c, packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left + left,
+                 c->out + out * out_size(p), tile, min(p->tiles, tile + p->block), 0, p->vectors);
+}
+
+// All cells of out are 0.
+static void clear_task(const void *context, int64_t task, int64_t worker) {
+    (void)worker;
+    const call *c = context;
+    const plan *p = c->p;
+    int64_t left, right, out;
+    product_at(p, task / p->q.rows, &left, &right, &out);
+    out += task % p->q.rows * p->q.out_row;
+    for (int64_t n = 0; n < p->q.columns; n += LANES)
+        store_cells(p, c->out + (out + n * p->q.out_column) * out_size(p), (vec){0}, p->q.columns - n);
+}
+
+int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers) {
+    plan p;
+    plan_of(&p, contraction, workers);
+    return p.copied_bytes + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
+}
+
+void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const elem *left, const elem *right, void *out,
+                             const opwright_team *team, void *scratch) {
+    plan p;
+    plan_of(&p, contraction, team ? team->workers : 1);
+    if (exchanges(contraction)) {
+        const elem *other = left;
+        left = right, right = other;
+    }
+    call c = {.p = &p, .left = left, .right = right, .out = out, .copied = scratch};
+    if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
+        return;
+    if (p.chunks == 0) {
+        opwright_run(team, clear_task, &c, p.products * p.q.rows);
+        return;
+    }
+    c.packed = (unit *)(void *)((char *)scratch + p.copied_bytes);
+    c.workers = (char *)c.packed + (p.alone ? 0 : p.right_bytes);
+    c.chunks = p.chunks, c.vectors = p.vectors;
+    if (p.alone) {
+        opwright_run(team, product_task, &c, p.products);
+        return;
+    }
+    for (int64_t product = 0; product < p.products; product++) {
+        int64_t left_at, right_at, out_at_;
+        product_at(&p, product, &left_at, &right_at, &out_at_);
+        c.left = left + left_at, c.right = right + right_at, c.out = (char *)out + out_at_ * out_size(&p);
+        for (c.first_vector = 0; c.first_vector < p.vectors; c.first_vector += p.stage_vectors)
+            for (c.first_chunk = 0; c.first_chunk < p.chunks; c.first_chunk += p.stage_chunks) {
+                c.vectors = min(p.stage_vectors, p.vectors - c.first_vector);
+                c.chunks = min(p.stage_chunks, p.chunks - c.first_chunk);
+                const int64_t each = ceil_div(PACKED_VECTORS, p.wide) * p.wide;
+                opwright_run(team, pack_task, &c, c.chunks * (ceil_div(c.vectors, each) + (p.copied ? p.blocks : 0)));
+                opwright_run(team, block_task, &c, p.blocks * ceil_div(c.vectors, p.share));
+            }
+    }
+}

@@ -1,0 +1,33 @@
+// Sums of products of two arrays: out[i, m, n] = sum over k of left[i, m, k] * right[i, k, n].
+//
+// Any array may have any distances between its cells, of either sign, 0 included for the two that are read. Rows are
+// the axis that only left and out have, columns the one that only right and out have, batches those of all three.
+//
+// Sums are made in float: what a cell adds, and in which order, follows from the number of terms alone, never from the
+// number of workers or the distances. `scratch` is memory of at least the bytes that the function of the same name tells
+// for team->workers (1 where team is NULL), aligned to 64 bytes.
+
+#ifndef OPWRIGHT_CONTRACTION_H
+#define OPWRIGHT_CONTRACTION_H
+
+#include <stdint.h>
+
+#include "names.h"
+#include "opwright_team.h"
+
+enum { OPWRIGHT_MAX_BATCHES = 8 }; // axes of batches
+
+typedef struct opwright_contraction {
+    int64_t rows, columns, terms; // extents
+    // Distances between neighbours, in elements.
+    int64_t left_row, left_term, right_term, right_column, out_row, out_column;
+    int64_t elements; // whether out is of the dtype of left and right; otherwise it is float
+    int64_t batches;  // axes, the first outermost
+    int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+} opwright_contraction;
+
+void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const elem *left, const elem *right, void *out,
+                             const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers);
+
+#endif

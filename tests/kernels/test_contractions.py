@@ -1,0 +1,135 @@
+"""Sums of products from their plain semantics: random specs and calls on every instruction set, held against the
+interpreter."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from opwright.derive.phases import staged
+from opwright.language.library import Library
+from opwright.oracle.run_steps import compute_steps
+from support import random_contractions
+from support.package import package
+from support.random_contractions import DTYPES, ROWS, Drawn
+
+SPECS = Path(__file__).parents[1] / "data" / "steps"
+COUNT = 12
+FINISHES = {3: "max({0}, 0)", 7: "{0} * 0.5 + 1"}
+Made = tuple[Library, ModuleType, list[Drawn]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    rng = np.random.default_rng(1)
+    drawn = [random_contractions.draw(rng, f"Product{n}", FINISHES.get(n, "")) for n in range(COUNT)]
+    texts = {f"product{n}.yaml": one.text for n, one in enumerate(drawn)}
+    texts["mat_mul.yaml"] = (SPECS / "mat_mul.yaml").read_text(encoding="utf-8")
+    return *package(texts, tmp_path_factory.mktemp("contractions"), "contractions_package"), drawn
+
+
+def parts_of(kernels: ModuleType) -> tuple[ModuleType, ModuleType]:
+    """The package's modules of contractions and of instruction sets."""
+    _ = kernels.product0
+    return sys.modules[f"{kernels.__name__}._contractions"], sys.modules[f"{kernels.__name__}._isa"]
+
+
+@pytest.fixture(params=["avx2", "avx512", "avx512_bf16"])
+def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of an instruction set above which nothing is used."""
+    _, isas = parts_of(made[1])
+    found = next(isa for isa in isas.ISAS if isa.name == request.param)
+    if not found.needs <= isas.cpu_flags():
+        pytest.skip(f"this CPU lacks {request.param}")
+    monkeypatch.setenv("OPWRIGHT_ISA", request.param)
+    isas.allowed.cache_clear()
+    yield request.param
+    monkeypatch.undo()
+    isas.allowed.cache_clear()
+
+
+@pytest.fixture
+def counted(made: Made, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The instruction sets of the contractions that ran."""
+    contractions, _ = parts_of(made[1])
+    ran: list[str] = []
+    run = contractions.Product.run
+
+    def counting(product: Any, parts: int) -> None:
+        ran.append(product.engine.isa.name)
+        run(product, parts)
+
+    monkeypatch.setattr(contractions.Product, "run", counting)
+    return ran
+
+
+def test_random_products_are_exact_on_every_instruction_set(made: Made, capped: str, counted: list[str]) -> None:
+    library, kernels, drawn = made
+    rng = np.random.default_rng([2, len(capped)])
+    for one, number in itertools.product(drawn, range(6)):
+        read, written = ROWS[int(rng.integers(len(ROWS)))]
+        inputs = random_contractions.inputs(rng, one, read, 300_000)
+        before = len(counted)
+        call = f"{one.op} {one.factors} -> {one.out} {read} {written} {[array.shape for array in inputs]} {number}"
+        expected = compute_steps(library.op(one.op), inputs, {"made": written})["out_0"]
+        function = getattr(kernels, library.op(one.op).function)
+        found = [function(*inputs, made=written, threads=threads) for threads in (1, 3)]
+        assert found[0].dtype == DTYPES[written], call
+        assert (found[0].astype(np.float64) == expected.astype(np.float64)).all(), call
+        assert found[0].tobytes() == found[1].tobytes(), call
+        assert len(counted) - before == 2 * (len(one.factors) - 1), call
+    assert {*counted} <= {capped, "avx512"}
+    assert capped in counted
+
+
+def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
+    _, kernels, _ = made
+    a, b = (np.arange(35).reshape(5, 7) % 4).astype(np.float32), (np.arange(147).reshape(7, 21) % 5).astype(np.float32)
+    for order in ("C", "F"):
+        whole = np.full((10, 42), -1, np.float32, order=order)
+        out = whole[::2, ::2]
+        assert kernels.mat_mul(a, b, out=out) is out
+        assert (out == a @ b).all()
+        assert (whole[1::2] == -1).all()
+        assert (whole[:, 1::2] == -1).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    "shape", [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (131, 257, 1100), (700, 33, 2)], ids=str
+)
+def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int], dtype: str) -> None:
+    _, kernels, _ = made
+    rng = np.random.default_rng(3)
+    rows, columns, terms = shape
+    for transpose_a, transpose_b in ((False, False), (True, True)):
+        a = rng.normal(size=(terms, rows) if transpose_a else (rows, terms)).astype(DTYPES[dtype])
+        b = rng.normal(size=(columns, terms) if transpose_b else (terms, columns)).astype(DTYPES[dtype])
+        options = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        found = [kernels.mat_mul(a, b, **options, threads=threads) for threads in (1, 2, 3, 4)]
+        wide = (a.T if transpose_a else a).astype(np.float64) @ (b.T if transpose_b else b).astype(np.float64)
+        np.testing.assert_allclose(found[0].astype(np.float64), wide, rtol=2e-2 if dtype == "bf16" else 1e-4, atol=1e-3)
+        assert len({array.tobytes() for array in found}) == 1
+
+
+def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:
+    a, b = np.ones((20, 33), np.float32), np.ones((33, 45), np.float32)
+    a[3, 4], b[5, 6] = np.nan, np.inf
+    found = made[1].mat_mul(a, b)
+    assert np.isnan(found[3]).all()
+    assert np.isinf(np.delete(found[:, 6], 3)).all()
+    assert (np.delete(np.delete(found, 3, 0), 6, 1) == 33).all()
+
+
+def test_each_product_of_a_sum_is_a_phase_of_its_own(made: Made) -> None:
+    library, _, drawn = made
+    for one in drawn:
+        phases = staged(library.op(one.op)).phases
+        assert sum(phase.contraction is not None for phase in phases) == len(one.factors) - 1
+        assert sum(phase.copies is not None for phase in phases) == (one.op[7:] not in map(str, FINISHES))

@@ -1,0 +1,117 @@
+"""Random specs that add up products of two reads or three, with axes in any order, and calls of them.
+
+In: a generator of random numbers. Out: a spec's text, and inputs of small integers, of which all sums are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Rng = np.random.Generator
+DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+ROWS = (("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f16"), ("f16", "f32"))
+EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 19, 33)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A spec: its operation, its text, the letters of each factor and of the output."""
+
+    op: str
+    text: str
+    factors: tuple[str, ...]
+    out: str
+
+
+def shuffled(rng: Rng, letters: str) -> str:
+    return "".join(rng.permutation([*letters])) if letters else ""
+
+
+def draw(rng: Rng, op: str, finish: str = "") -> Drawn:
+    """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two."""
+    count = int(rng.choice([2, 2, 2, 3]))
+    names = iter("abcdefghijk")
+    factors, out = [""] * count, ""
+
+    def letters(most: int, least: int = 0) -> str:
+        return "".join(next(names) for _ in range(int(rng.integers(least, most + 1))))
+
+    batch = letters(2)
+    factors = [factor + batch for factor in factors]
+    out += batch
+    for number in range(count):
+        free = letters(2 if count == 2 else 1, int(number == 0))
+        factors[number] += free
+        out += free
+    for number in range(count - 1):
+        summed = letters(2 if count == 2 else 1, 1)
+        factors[number] += summed
+        factors[number + 1] += summed
+    factors = [shuffled(rng, factor) for factor in factors]
+    out = shuffled(rng, out)
+    used = sorted({*"".join(factors), *out})
+    inputs = "\n".join(
+        f"  - {{name: in_{n}, dims: {{{', '.join(f'{c.upper()}: {c.upper()}' for c in factor)}}}}}"
+        for n, factor in enumerate(factors)
+    )
+    value = " * ".join(f"in_{n}[{', '.join(factor)}]" for n, factor in enumerate(factors))
+    cell = f"out_0[{', '.join(out)}]"
+    steps = f"    - {cell} += {value}"
+    if finish:
+        steps = f"    - sums[{', '.join(out)}] += {value}\n    - {cell} = {finish.format(f'sums[{chr(44).join(out)}]')}"
+    rows = "\n".join(
+        f"  - {{{', '.join(f'in_{n}: {read}' for n in range(count))}, out_0: {made}, accumulate: f32}}"
+        for read, made in ROWS
+    )
+    text = f"""op: {op}
+revision: 1
+summary: Sums of products.
+dims:
+{chr(10).join(f"  size_{c}: {{symbol: {c.upper()}}}" for c in used)}
+attributes:
+  - {{name: made, type: string, values: [f32, bf16, f16], dtype_of: out_0, summary: The data type of the sums.}}
+inputs:
+{inputs}
+outputs:
+  - {{name: out_0, dims: {{{", ".join(f"{c.upper()}: {c.upper()}" for c in out)}}}}}
+dtypes:
+{rows}
+semantics:
+  ranges: {{{", ".join(f"{c}: {c.upper()}" for c in used)}}}
+  steps:
+{steps}
+"""
+    return Drawn(op, text, tuple(factors), out)
+
+
+def inputs(rng: Rng, drawn: Drawn, dtype: str, most: int = 20_000_000) -> list[Any]:
+    """Arrays for a call: small integers in C order, in another order of memory, with gaps, backwards or stretched."""
+    used = sorted({*"".join(drawn.factors)})
+    sizes = {letter: int(rng.choice(EXTENTS)) for letter in used}
+    while np.prod([float(size) for size in sizes.values()]) > most:
+        sizes[used[int(rng.integers(len(used)))]] = 2
+    if rng.random() < 0.1:
+        sizes[used[int(rng.integers(len(used)))]] = 0
+    return [viewed(rng, rng.integers(-2, 3, [sizes[c] for c in f]).astype(DTYPES[dtype])) for f in drawn.factors]
+
+
+def viewed(rng: Rng, array: Any) -> Any:
+    """The same cells, or cells like them, in some other place of memory."""
+    kind = int(rng.integers(5))
+    if kind == 1:
+        order = rng.permutation(array.ndim)
+        return array.transpose(order).copy().transpose(np.argsort(order))
+    if kind == 2:
+        gaps = np.zeros([2 * extent for extent in array.shape], array.dtype)
+        gaps[tuple(slice(None, None, 2) for _ in array.shape)] = array
+        return gaps[tuple(slice(None, None, 2) for _ in array.shape)]
+    if kind == 3:
+        return array[tuple(slice(None, None, -1) for _ in array.shape)]
+    if kind == 4 and array.ndim:
+        axis = int(rng.integers(array.ndim))
+        return np.broadcast_to(np.take(array, [0], axis) if array.shape[axis] else array, array.shape)
+    return array
