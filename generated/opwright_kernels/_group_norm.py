@@ -124,8 +124,11 @@ def resolve(
         _axes.fits("beta", beta.shape, beta_axes_, {"C": C})
     _axes.presence("gamma", gamma, use_affine, "use_affine", optional=True)
     _axes.presence("beta", beta, use_affine, "use_affine", optional=True)
-    rules.bounded("src.C", G * C + rules.exact(C, G))
+    _axes.not_negative(G, "G")
+    _axes.not_negative(rules.exact(C, G), "C / G")
     _axes.divisor(G, "G")
+    rules.exact(C, G)
+    rules.bounded("src.C", G * C + rules.exact(C, G))
     dst_at_ = _axes.placed(
         LAYOUTS["data_format"][data_format],
         {"N": 1, "C": 1, "X": X_n_},

@@ -56,6 +56,7 @@ def resolve(
     )
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"X": tuple(x_ for x_ in X)})
+    rules.bounded("semantics.steps.0", 3)
     diff_src_at_ = _axes.placed(
         ("X",),
         {"X": X_n_},

@@ -113,6 +113,7 @@ def resolve(
             "O", tuple(rules.ceil_div(i_ + pb_ + pe_ - ek_, s_) + 1 for i_, pb_, pe_, ek_, s_ in zip(I, PB, PE, EK, S))
         )
     rules.extent("dst-spatial-extent", "dst", "dst_spatial", O, 1)
+    _axes.not_negative(tuple(k_ for k_ in K), "K")
     rules.bounded("src.X", max(o_ * s_ + k_ * d_ + pb_ for o_, s_, k_, d_, pb_ in zip(O, S, K, D, PB)))
     dst_at_ = _axes.placed(
         LAYOUTS["data_format"][data_format],

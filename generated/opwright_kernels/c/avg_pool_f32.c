@@ -42,11 +42,6 @@ static void avg_pool_f32_0_c(void *context_, int64_t part)
     const opwright_avg_pool_sizes *const sizes = call_->sizes;
     const int64_t parts = call_->parts;
     float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
     const int64_t S_d_ = sizes->S[0];
     const int64_t PB_d_ = sizes->PB[0];
     const int64_t I_d_ = sizes->I[0];
@@ -56,6 +51,11 @@ static void avg_pool_f32_0_c(void *context_, int64_t part)
     const int64_t S_w_ = sizes->S[2];
     const int64_t PB_w_ = sizes->PB[2];
     const int64_t I_w_ = sizes->I[2];
+    const int64_t C = sizes->C;
+    const int64_t N = sizes->N;
+    const int64_t K_d_ = sizes->K[0];
+    const int64_t K_h_ = sizes->K[1];
+    const int64_t K_w_ = sizes->K[2];
     const int64_t src_N = sizes->src_N;
     const int64_t src_C = sizes->src_C;
     const int64_t src_X_d_ = sizes->src_X[0];
@@ -153,11 +153,6 @@ static void avg_pool_f32_0_o(void *context_, int64_t part)
     const int64_t parts = call_->parts;
     float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
     float *const cells = (float *)(void *)(call_->scratch + sizes->cells_at + part * sizes->task_bytes_);
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
     const int64_t S_d_ = sizes->S[0];
     const int64_t PB_d_ = sizes->PB[0];
     const int64_t I_d_ = sizes->I[0];
@@ -167,6 +162,11 @@ static void avg_pool_f32_0_o(void *context_, int64_t part)
     const int64_t S_w_ = sizes->S[2];
     const int64_t PB_w_ = sizes->PB[2];
     const int64_t I_w_ = sizes->I[2];
+    const int64_t C = sizes->C;
+    const int64_t N = sizes->N;
+    const int64_t K_d_ = sizes->K[0];
+    const int64_t K_h_ = sizes->K[1];
+    const int64_t K_w_ = sizes->K[2];
     const int64_t src_N = sizes->src_N;
     const int64_t src_C = sizes->src_C;
     const int64_t src_X_d_ = sizes->src_X[0];

@@ -56,8 +56,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
     float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t G = sizes->G;
     const int64_t C = sizes->C;
+    const int64_t G = sizes->G;
     const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
     const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
     const int64_t src_N = sizes->src_N;
@@ -213,8 +213,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
     float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t G = sizes->G;
     const int64_t C = sizes->C;
+    const int64_t G = sizes->G;
     const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
     const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
     const int64_t src_N = sizes->src_N;
@@ -328,8 +328,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part)
     float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t G = sizes->G;
     const int64_t C = sizes->C;
+    const int64_t G = sizes->G;
     const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
     const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
     const int64_t src_N = sizes->src_N;

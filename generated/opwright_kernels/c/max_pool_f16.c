@@ -39,9 +39,6 @@ static void max_pool_f16_0_c(void *context_, int64_t part)
     const opwright_max_pool_sizes *const sizes = call_->sizes;
     const int64_t parts = call_->parts;
     float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
     const int64_t S_d_ = sizes->S[0];
     const int64_t D_d_ = sizes->D[0];
     const int64_t PB_d_ = sizes->PB[0];
@@ -54,6 +51,9 @@ static void max_pool_f16_0_c(void *context_, int64_t part)
     const int64_t D_w_ = sizes->D[2];
     const int64_t PB_w_ = sizes->PB[2];
     const int64_t I_w_ = sizes->I[2];
+    const int64_t K_d_ = sizes->K[0];
+    const int64_t K_h_ = sizes->K[1];
+    const int64_t K_w_ = sizes->K[2];
     const int64_t src_N = sizes->src_N;
     const int64_t src_C = sizes->src_C;
     const int64_t src_X_d_ = sizes->src_X[0];
@@ -125,9 +125,6 @@ static void max_pool_f16_0_o(void *context_, int64_t part)
     const opwright_max_pool_sizes *const sizes = call_->sizes;
     const int64_t parts = call_->parts;
     float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
     const int64_t S_d_ = sizes->S[0];
     const int64_t D_d_ = sizes->D[0];
     const int64_t PB_d_ = sizes->PB[0];
@@ -140,6 +137,9 @@ static void max_pool_f16_0_o(void *context_, int64_t part)
     const int64_t D_w_ = sizes->D[2];
     const int64_t PB_w_ = sizes->PB[2];
     const int64_t I_w_ = sizes->I[2];
+    const int64_t K_d_ = sizes->K[0];
+    const int64_t K_h_ = sizes->K[1];
+    const int64_t K_w_ = sizes->K[2];
     const int64_t src_N = sizes->src_N;
     const int64_t src_C = sizes->src_C;
     const int64_t src_X_d_ = sizes->src_X[0];

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..derive import slopes
 from ..derive.phases import loose_axes
-from ..derive.program import Part
+from ..derive.program import Formula, Part
 from ..language import expr
 from ..language.expr import Number
 from ..language.types import symbol_kinds
@@ -45,10 +45,10 @@ class _Condition:
 
 
 class Guards:
-    """The guards of one step."""
+    """The guards of one formula of a step."""
 
-    def __init__(self, elements: Elements, part: Part) -> None:
-        self.elements, self.part = elements, part
+    def __init__(self, elements: Elements, part: Part, formula: Formula) -> None:
+        self.elements, self.part, self.formula = elements, part, formula
 
     def bounds(self, loops: Sequence[str]) -> Bounds:
         """What narrows `loops`, the innermost last."""
@@ -63,7 +63,7 @@ class Guards:
 
     def conditions(self) -> list[_Condition]:
         elements, found = self.elements, []
-        for read in (self.part.target, *self.part.reads):
+        for read in (self.part.target, *self.formula.reads):
             array = elements.program.arrays[read.tensor]
             for number in loose_axes(elements.program, read):
                 axis, index = array.axes[number], read.indices[number]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..derive.phases import Phase, Staged
-from ..derive.program import INITIAL, Axis, Part
+from ..derive.program import INITIAL, Axis, Formula, Part
 from ..language import expr
 from ..language.expr import Read
 from ..language.kinds import Kind
@@ -177,7 +177,7 @@ class Lowering(Elements):
         result = list(self.first(part)) if self.staged.first_writer(part.target.tensor) is part else []
         for formula in part.formulas:
             self.task = {k: v for k, v in self.task.items() if self._letter_of(v) in self.phase.own}
-            found = self.formula(part, formula.value)
+            found = self.formula(part, formula)
             if part.by is not None:
                 word = self.constant(f"{part.by}_word_", Member(SIZES, f"word_{part.by}"))
                 number = words_of(self.op, part.by).index(formula.word)
@@ -185,17 +185,18 @@ class Lowering(Elements):
             result += found
         return result
 
-    def formula(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
+    def formula(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""
-        lane = self.lanes.name if self.lanes is not None and self.lanes.name in part.letters else ""
+        used = part.letters_of(formula)
+        lane = self.lanes.name if self.lanes is not None and self.lanes.name in used else ""
         target = expr.names(part.target)
-        letters = [name for name in part.letters if name not in self.phase.own]
+        letters = [name for name in used if name not in self.phase.own]
         kept = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
         order = [loop.name for loop in (*kept, *reduced)] + ([self.lane_name()] if lane else [])
-        bounds = Guards(self, part).bounds(order)
-        if lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, value):
-            row = Row(self, self.values, part, value)
+        bounds = Guards(self, part, formula).bounds(order)
+        if lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula):
+            row = Row(self, self.values, part, formula)
             if lane in target:
                 made = self.looped(
                     [*kept, *reduced], bounds, [self.laned(bounds, row.written(), part.source)], part.source
@@ -203,7 +204,7 @@ class Lowering(Elements):
             else:
                 made = self.put_together(part, row, kept, reduced, bounds)
         else:
-            cell = self.update(part, value)
+            cell = self.update(part, formula.value)
             if lane:
                 tests = bounds.tests.get(self.lane_name())
                 cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell
@@ -233,7 +234,8 @@ class Lowering(Elements):
         array = self.program.arrays[part.target.tensor]
         if array.role != "between" or self.is_number(array.name):
             return ()
-        if part.operator == "set" and not part.where and not Guards(self, part).conditions():
+        guarded = any(Guards(self, part, formula).conditions() for formula in part.formulas)
+        if part.operator == "set" and not guarded:
             return ()
         indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):

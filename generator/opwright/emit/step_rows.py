@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..derive import slopes
-from ..derive.program import INITIAL, Part
+from ..derive.program import INITIAL, Formula, Part
 from ..language import expr
 from ..language.expr import Read
 from . import nodes
@@ -39,9 +39,9 @@ class LaneValues(Values):
 class Row:
     """The lanes of one step."""
 
-    def __init__(self, elements: Elements, values: Values, part: Part, value: expr.Expr) -> None:
+    def __init__(self, elements: Elements, values: Values, part: Part, formula: Formula) -> None:
         assert elements.lanes is not None
-        self.elements, self.values, self.part, self.value = elements, values, part, value
+        self.elements, self.values, self.part, self.formula = elements, values, part, formula
         self.lane = elements.lanes.name
         self.before: list[Stmt] = []
         self.after: list[Stmt] = []
@@ -51,10 +51,10 @@ class Row:
         self.inside = LaneValues(**{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted)
 
     @staticmethod
-    def possible(elements: Elements, part: Part, value: expr.Expr) -> bool:
+    def possible(elements: Elements, part: Part, formula: Formula) -> bool:
         """Whether lanes may be taken together: none reads what another writes, and no two write the same cell."""
         target = part.target
-        if any(read.tensor == target.tensor and read != target for read in part.reads):
+        if any(read.tensor == target.tensor and read != target for read in formula.reads):
             return False
         assert elements.lanes is not None
         if elements.lanes.name not in expr.names(target):
@@ -67,7 +67,7 @@ class Row:
         """The step where each lane has a cell of its own."""
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
-        kept = operator != "set" or target in self.part.reads
+        kept = operator != "set" or target in self.formula.reads
         row = self.target_row(kept)
 
         def body(position: Expr) -> Stmt:
@@ -99,7 +99,7 @@ class Row:
     def made(self, position: Expr) -> Expr:
         """The value of the cell at a position of the row."""
         self.elements.position = position
-        made = self.inside.cell(self.value)
+        made = self.inside.cell(self.formula.value)
         self.elements.position = None
         return made
 
