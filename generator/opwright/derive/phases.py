@@ -150,22 +150,24 @@ def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], las
     return Part(last.number, (Formula("", assignment),), None, (), own, last.at)
 
 
-def _renamed(part: Part, old: str, new: str) -> Part:
-    def visit(tree: Expr) -> Expr:
-        if isinstance(tree, Read):
-            return Read(new if tree.tensor == old else tree.tensor, tree.indices, tree.column)
-        if isinstance(tree, Unary):
-            return dataclasses.replace(tree, operand=visit(tree.operand))
-        if isinstance(tree, Binary):
-            return dataclasses.replace(tree, left=visit(tree.left), right=visit(tree.right))
-        if isinstance(tree, Call):
-            return dataclasses.replace(tree, arguments=tuple(map(visit, tree.arguments)))
-        return tree
+def renamed(tree: Expr, old: str, new: str) -> Expr:
+    """A tree with an array under another name."""
+    if isinstance(tree, Read):
+        return Read(new if tree.tensor == old else tree.tensor, tree.indices, tree.column)
+    if isinstance(tree, Unary):
+        return dataclasses.replace(tree, operand=renamed(tree.operand, old, new))
+    if isinstance(tree, Binary):
+        return dataclasses.replace(tree, left=renamed(tree.left, old, new), right=renamed(tree.right, old, new))
+    if isinstance(tree, Call):
+        return dataclasses.replace(tree, arguments=tuple(renamed(argument, old, new) for argument in tree.arguments))
+    return tree
 
+
+def _renamed(part: Part, old: str, new: str) -> Part:
     def of(assignment: Assignment) -> Assignment:
-        target = visit(assignment.target)
+        target = renamed(assignment.target, old, new)
         assert isinstance(target, Read)
-        return dataclasses.replace(assignment, target=target, value=visit(assignment.value))
+        return dataclasses.replace(assignment, target=target, value=renamed(assignment.value, old, new))
 
     formulas = tuple(dataclasses.replace(formula, assignment=of(formula.assignment)) for formula in part.formulas)
     return dataclasses.replace(part, formulas=formulas)

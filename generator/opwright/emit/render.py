@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 
 from ..derive import signature
+from ..derive.as_steps import as_steps
 from ..derive.sizes import SizeField, size_fields
 from ..derive.variants import ISAS, PORTABLE, Variant, expand, row_name
 from ..language import hashing
@@ -209,7 +210,7 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
 
 def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The files that all operations share."""
-    ops = library.ops
+    ops = tuple(map(as_steps, library.ops))
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
@@ -242,7 +243,8 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
 
 def of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
-    return _of_steps(op, library) if op.stepped else _of_reduce(op, library)
+    made = as_steps(op)
+    return _of_steps(made, library) if made.stepped else _of_reduce(made, library)
 
 
 def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
