@@ -34,6 +34,7 @@ from .kernels import Kernel, kernel
 from .printer import c
 from .step_kernels import step_unit
 from .step_module import StepWrapper, step_wrapper
+from .step_rows import SUMS
 
 COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
 
@@ -229,6 +230,9 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
             "steps": [step_unit(op) for op in ops if op.stepped],
         },
     )
+    if any(op.stepped for op in ops):
+        lanes = {"dtypes": tuple(DTYPES.values()), "lanes": SUMS}
+        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: {"head": head, **lanes})
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
     files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
