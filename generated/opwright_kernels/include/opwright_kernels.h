@@ -2744,6 +2744,37 @@ void clamp_backward_bf16_portable(
     opwright_bf16 *restrict diff_src,
     const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// Concat; what it computes stands at the head of c/concat_*.c.
+
+typedef struct opwright_concat_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+} opwright_concat_sizes;
+
+void concat_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_concat_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void concat_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_concat_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void concat_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_concat_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // Dequantize; what it computes stands at the head of c/dequantize_*.c.
 
 typedef struct opwright_dequantize_sizes {
@@ -3403,6 +3434,94 @@ void hard_swish_backward_bf16_portable(
     opwright_bf16 *restrict diff_src,
     const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// Interpolate; what it computes stands at the head of c/interpolate_*.c.
+
+typedef struct opwright_interpolate_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t W[3]; //
+    int64_t A[3]; //
+    int64_t B[3]; //
+    int64_t Q[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t blend_cells; //
+    int64_t dst_sum__cells; //
+    int64_t word_mode; //
+} opwright_interpolate_sizes;
+
+void interpolate_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    float *restrict blend,
+    float *restrict dst_sum_,
+    const opwright_interpolate_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void interpolate_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    float *restrict blend,
+    float *restrict dst_sum_,
+    const opwright_interpolate_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void interpolate_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    float *restrict blend,
+    float *restrict dst_sum_,
+    const opwright_interpolate_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// InterpolateBackward; what it computes stands at the head of c/interpolate_backward_*.c.
+
+typedef struct opwright_interpolate_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t W[3]; //
+    int64_t A[3]; //
+    int64_t B[3]; //
+    int64_t Q[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t diff_src_sum__cells; //
+    int64_t word_mode; //
+} opwright_interpolate_backward_sizes;
+
+void interpolate_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    float *restrict diff_src_sum_,
+    const opwright_interpolate_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void interpolate_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    float *restrict diff_src_sum_,
+    const opwright_interpolate_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void interpolate_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    float *restrict diff_src_sum_,
+    const opwright_interpolate_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // LayerNorm; what it computes stands at the head of c/layer_norm_*.c.
 
 typedef struct opwright_layer_norm_sizes {
@@ -3795,6 +3914,58 @@ void max_pool_f16_portable(
     float *restrict dst_sum_,
     const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
+// MaxPoolBackward; what it computes stands at the head of c/max_pool_backward_*.c.
+
+typedef struct opwright_max_pool_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t S[3]; //
+    int64_t K[3]; //
+    int64_t D[3]; //
+    int64_t PB[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t peak_cells; //
+    int64_t first_cells; //
+    int64_t diff_src_sum__cells; //
+} opwright_max_pool_backward_sizes;
+
+void max_pool_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    float *restrict peak,
+    float *restrict first,
+    float *restrict diff_src_sum_,
+    const opwright_max_pool_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void max_pool_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    float *restrict peak,
+    float *restrict first,
+    float *restrict diff_src_sum_,
+    const opwright_max_pool_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void max_pool_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    float *restrict peak,
+    float *restrict first,
+    float *restrict diff_src_sum_,
+    const opwright_max_pool_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
 // Maximum; what it computes stands at the head of c/maximum_*.c.
 
 typedef struct opwright_maximum_sizes {
@@ -3954,6 +4125,104 @@ void multiply_f16_f32_f32_portable(
     const float *restrict src_1,
     float *restrict dst,
     const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// PReLU; what it computes stands at the head of c/prelu_*.c.
+
+typedef struct opwright_prelu_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t SN; //
+    int64_t SC; //
+    int64_t SI[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t slope_N; //
+    int64_t slope_C; //
+    int64_t slope_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t dst_sum__cells; //
+} opwright_prelu_sizes;
+
+void prelu_f32_portable(
+    const float *restrict src,
+    const float *restrict slope,
+    float *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_prelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void prelu_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict slope,
+    opwright_bf16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_prelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void prelu_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict slope,
+    opwright_f16 *restrict dst,
+    float *restrict dst_sum_,
+    const opwright_prelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// PReLUBackward; what it computes stands at the head of c/prelu_backward_*.c.
+
+typedef struct opwright_prelu_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t SN; //
+    int64_t SC; //
+    int64_t SI[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t slope_N; //
+    int64_t slope_C; //
+    int64_t slope_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t diff_slope_N; //
+    int64_t diff_slope_C; //
+    int64_t diff_slope_X[3]; //
+} opwright_prelu_backward_sizes;
+
+void prelu_backward_f32_portable(
+    const float *restrict src,
+    const float *restrict slope,
+    const float *restrict diff_dst,
+    float *restrict diff_src,
+    float *restrict diff_slope,
+    float *restrict diff_src_sum_,
+    float *restrict diff_slope_sum_,
+    const opwright_prelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void prelu_backward_bf16_portable(
+    const opwright_bf16 *restrict src,
+    const opwright_bf16 *restrict slope,
+    const opwright_bf16 *restrict diff_dst,
+    opwright_bf16 *restrict diff_src,
+    opwright_bf16 *restrict diff_slope,
+    float *restrict diff_src_sum_,
+    float *restrict diff_slope_sum_,
+    const opwright_prelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void prelu_backward_f16_portable(
+    const opwright_f16 *restrict src,
+    const opwright_f16 *restrict slope,
+    const opwright_f16 *restrict diff_dst,
+    opwright_f16 *restrict diff_src,
+    opwright_f16 *restrict diff_slope,
+    float *restrict diff_src_sum_,
+    float *restrict diff_slope_sum_,
+    const opwright_prelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // Pow; what it computes stands at the head of c/power_*.c.
 
@@ -4789,6 +5058,32 @@ void squared_difference_f16_portable(
     const opwright_f16 *restrict src_1,
     opwright_f16 *restrict dst,
     const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+// StaticReshape; what it computes stands at the head of c/static_reshape_*.c.
+
+typedef struct opwright_static_reshape_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t Y_rank; // axes of the run Y
+    int64_t Y_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_Y[64]; //
+} opwright_static_reshape_sizes;
+
+void static_reshape_f32_portable(
+    const float *restrict src,
+    float *restrict dst,
+    const opwright_static_reshape_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void static_reshape_bf16_portable(
+    const opwright_bf16 *restrict src,
+    opwright_bf16 *restrict dst,
+    const opwright_static_reshape_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+
+void static_reshape_f16_portable(
+    const opwright_f16 *restrict src,
+    opwright_f16 *restrict dst,
+    const opwright_static_reshape_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
 
 // StaticTranspose; what it computes stands at the head of c/static_transpose_*.c.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind, kind_of
-from ..language.model import Op, Step
+from ..language.model import Op, Step, Tensor
 from ..language.schema import RESERVED, RESERVED_BY_CALL, Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import symbol_kinds
@@ -265,6 +265,14 @@ def _numbers(tree: Expr, letters: Mapping[str, str], at: Mark) -> Iterator[Probl
                     yield Problem(at.moved(argument.column), "step-number", message)
 
 
+def _tells_a_size(op: Op, tensor: Tensor) -> bool:
+    """Whether an input has a size that no other input has."""
+    sizes = {
+        other.name: {name for extent in other.dims.values() for name in expr.names(extent.tree)} for other in op.inputs
+    }
+    return bool(sizes.pop(tensor.name) - set().union(*sizes.values()))
+
+
 def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     """Every output is written, every input and every letter is used."""
     for tensor in op.outputs:
@@ -273,7 +281,7 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     parts = program(op).parts
     read = {found.tensor for part in parts for found in part.reads}
     for tensor in op.data_inputs:
-        if tensor.name not in read and not tensor.optional:
+        if tensor.name not in read and not tensor.optional and not _tells_a_size(op, tensor):
             yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
     used = {letter for part in parts for letter in part.letters}
     for letter, extent in op.semantics.ranges.items():

@@ -300,7 +300,9 @@ class StepWriter(Writer):
                     if isinstance(index, (Name, Number)):
                         continue
                     tree = self.reach(index)
-                    text = python(tree, self.vectors, wrap="max")
+                    text, each = (python(tree, self.vectors, wrap=wrap) for wrap in ("max", "tuple"))
+                    if text != each and not self.op.spatial_rank.min:  # a call may have no spatial axis
+                        text = f"max({each}, default=0)"
                     if text not in seen:
                         self.add("bound", value=text, say=f"{read.tensor}.{axis.name}")
                     seen.add(text)
