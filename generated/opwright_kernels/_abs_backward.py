@@ -167,6 +167,10 @@ def abs_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/abs_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = ()
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (),
+        out,
+        threads,
+        specialize,
+    )

@@ -110,6 +110,7 @@ def resolve(
             "O", tuple(rules.ceil_div(i_ + pb_ + pe_ - ek_, s_) + 1 for i_, pb_, pe_, ek_, s_ in zip(I, PB, PE, EK, S))
         )
     rules.extent("dst-spatial-extent", "dst", "dst_spatial", O, 1)
+    _axes.not_negative(tuple(k_ for k_ in K), "K")
     rules.bounded("src.X", max(o_ * s_ + k_ + pb_ for o_, s_, k_, pb_ in zip(O, S, K, PB)))
     dst_at_ = _axes.placed(
         LAYOUTS["data_format"][data_format],
@@ -296,6 +297,10 @@ def avg_pool(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/avg_pool.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (strides, pads_begin, pads_end, kernel, exclude_pad, rounding_type, auto_pad, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (strides, pads_begin, pads_end, kernel, exclude_pad, rounding_type, auto_pad, data_format),
+        out,
+        threads,
+        specialize,
+    )

@@ -284,6 +284,12 @@ def divisor(value: Extent, say: str) -> None:
         raise Refusal("inexact-division", "shape", f"a divisor {say} = {_say(value)}", "a divisor of at least 1")
 
 
+def not_negative(value: Extent, say: str) -> None:
+    """An extent that a formula gives must be at least 0."""
+    if any(entry < 0 for entry in (value if isinstance(value, tuple) else (value,))):
+        raise Refusal("negative-extent", "shape", f"an extent {say} = {_say(value)}", "an extent of at least 0")
+
+
 def _say(extent: Extent) -> str:
     if isinstance(extent, tuple):
         return "x".join(map(str, extent)) or "no axes"

@@ -385,6 +385,10 @@ def batch_norm_forward_training(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/batch_norm_forward_training.md has every rule and formula.
     """
-    _inputs = (src, mean, variance, gamma, beta)
-    _attributes: Any = (epsilon, momentum, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, mean, variance, gamma, beta),
+        (epsilon, momentum, data_format),
+        out,
+        threads,
+        specialize,
+    )

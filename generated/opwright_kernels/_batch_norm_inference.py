@@ -280,6 +280,10 @@ def batch_norm_inference(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/batch_norm_inference.md has every rule and formula.
     """
-    _inputs = (src, gamma, beta, mean, variance)
-    _attributes: Any = (epsilon, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, gamma, beta, mean, variance),
+        (epsilon, data_format),
+        out,
+        threads,
+        specialize,
+    )

@@ -347,6 +347,10 @@ def batch_norm_training_backward(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/batch_norm_training_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst, mean, variance, gamma)
-    _attributes: Any = (epsilon, data_format, use_affine)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst, mean, variance, gamma),
+        (epsilon, data_format, use_affine),
+        out,
+        threads,
+        specialize,
+    )

@@ -190,6 +190,10 @@ def bias_add(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/bias_add.md has
     every rule and formula.
     """
-    _inputs = (src, bias)
-    _attributes: Any = (data_format,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, bias),
+        (data_format,),
+        out,
+        threads,
+        specialize,
+    )

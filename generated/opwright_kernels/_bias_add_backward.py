@@ -175,6 +175,10 @@ def bias_add_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/bias_add_backward.md has every rule and formula.
     """
-    _inputs = (diff_dst,)
-    _attributes: Any = (data_format,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (diff_dst,),
+        (data_format,),
+        out,
+        threads,
+        specialize,
+    )

@@ -167,6 +167,10 @@ def clamp(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/clamp.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (least, greatest)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (least, greatest),
+        out,
+        threads,
+        specialize,
+    )

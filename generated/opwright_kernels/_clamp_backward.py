@@ -191,6 +191,10 @@ def clamp_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/clamp_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (least, greatest, use_dst)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (least, greatest, use_dst),
+        out,
+        threads,
+        specialize,
+    )

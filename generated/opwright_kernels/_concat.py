@@ -177,6 +177,10 @@ def concat(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/concat.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (axis,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (axis,),
+        out,
+        threads,
+        specialize,
+    )

@@ -480,9 +480,7 @@ def conv_transpose(
     """
     return OPERATION.call(
         (src, weights, bias),
-        (groups,),
-        (strides, pads_begin, pads_end, dilations, output_padding),
-        (auto_pad, data_format, weights_format),
+        (strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format),
         out,
         threads,
         specialize,

@@ -471,9 +471,7 @@ def conv_transpose_backward_data(
     """
     return OPERATION.call(
         (diff_dst, weights),
-        (groups,),
-        (strides, pads_begin, pads_end, dilations, output_padding),
-        (auto_pad, data_format, weights_format),
+        (strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format),
         out,
         threads,
         specialize,

@@ -519,9 +519,18 @@ def conv_transpose_backward_weights(
     """
     return OPERATION.call(
         (src, diff_dst, weights_shape_tensor),
-        (groups,),
-        (strides, pads_begin, pads_end, dilations, output_padding, weights_shape),
-        (auto_pad, data_format, weights_format),
+        (
+            strides,
+            pads_begin,
+            pads_end,
+            dilations,
+            auto_pad,
+            output_padding,
+            groups,
+            data_format,
+            weights_format,
+            weights_shape,
+        ),
         out,
         threads,
         specialize,

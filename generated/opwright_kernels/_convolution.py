@@ -440,9 +440,7 @@ def convolution(
     """
     return OPERATION.call(
         (src, weights, bias),
-        (groups,),
-        (strides, pads_begin, pads_end, dilations),
-        (auto_pad, data_format, weights_format),
+        (strides, pads_begin, pads_end, dilations, auto_pad, groups, data_format, weights_format),
         out,
         threads,
         specialize,

@@ -472,9 +472,18 @@ def convolution_backward_data(
     """
     return OPERATION.call(
         (diff_dst, weights, dst_shape_tensor),
-        (groups,),
-        (strides, pads_begin, pads_end, dilations, output_padding, dst_shape),
-        (auto_pad, data_format, weights_format),
+        (
+            strides,
+            pads_begin,
+            pads_end,
+            dilations,
+            auto_pad,
+            output_padding,
+            groups,
+            data_format,
+            weights_format,
+            dst_shape,
+        ),
         out,
         threads,
         specialize,

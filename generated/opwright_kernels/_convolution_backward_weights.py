@@ -455,9 +455,7 @@ def convolution_backward_weights(
     """
     return OPERATION.call(
         (src, diff_dst, weights_shape_tensor),
-        (groups,),
-        (strides, pads_begin, pads_end, dilations, weights_shape),
-        (auto_pad, data_format, weights_format),
+        (strides, pads_begin, pads_end, dilations, auto_pad, groups, data_format, weights_format, weights_shape),
         out,
         threads,
         specialize,

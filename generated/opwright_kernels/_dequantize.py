@@ -194,6 +194,10 @@ def dequantize(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/dequantize.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (qtype, axis, scales, zps)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (qtype, axis, scales, zps),
+        out,
+        threads,
+        specialize,
+    )

@@ -299,6 +299,10 @@ def dynamic_dequantize(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/dynamic_dequantize.md has every rule and formula.
     """
-    _inputs = (src, scales, zps)
-    _attributes: Any = (qtype, axis)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, scales, zps),
+        (qtype, axis),
+        out,
+        threads,
+        specialize,
+    )

@@ -240,6 +240,10 @@ def dynamic_quantize(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/dynamic_quantize.md has every rule and formula.
     """
-    _inputs = (src, scales, zps)
-    _attributes: Any = (qtype, axis, dtype)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, scales, zps),
+        (qtype, axis, dtype),
+        out,
+        threads,
+        specialize,
+    )

@@ -184,6 +184,10 @@ def elu_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/elu_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (alpha, use_dst)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (alpha, use_dst),
+        out,
+        threads,
+        specialize,
+    )

@@ -166,6 +166,10 @@ def gelu(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gelu.md has every
     rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (mode,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (mode,),
+        out,
+        threads,
+        specialize,
+    )

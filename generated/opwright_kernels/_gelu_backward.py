@@ -195,6 +195,10 @@ def gelu_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gelu_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (mode,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (mode,),
+        out,
+        threads,
+        specialize,
+    )

@@ -121,8 +121,11 @@ def resolve(
         _axes.fits("beta", beta.shape, beta_axes_, {"C": C})
     _axes.presence("gamma", gamma, use_affine, "use_affine", optional=True)
     _axes.presence("beta", beta, use_affine, "use_affine", optional=True)
-    rules.bounded("src.C", G * C + rules.exact(C, G))
+    _axes.not_negative(G, "G")
+    _axes.not_negative(rules.exact(C, G), "C / G")
     _axes.divisor(G, "G")
+    rules.exact(C, G)
+    rules.bounded("src.C", G * C + rules.exact(C, G))
     dst_at_ = _axes.placed(
         LAYOUTS["data_format"][data_format],
         {"N": 1, "C": 1, "X": X_n_},
@@ -334,6 +337,10 @@ def group_norm(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/group_norm.md has every rule and formula.
     """
-    _inputs = (src, gamma, beta)
-    _attributes: Any = (groups, keep_stats, use_affine, epsilon, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, gamma, beta),
+        (groups, keep_stats, use_affine, epsilon, data_format),
+        out,
+        threads,
+        specialize,
+    )

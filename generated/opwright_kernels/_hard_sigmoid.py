@@ -167,6 +167,10 @@ def hard_sigmoid(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/hard_sigmoid.md
     has every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (alpha, beta)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (alpha, beta),
+        out,
+        threads,
+        specialize,
+    )

@@ -186,6 +186,10 @@ def hard_sigmoid_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/hard_sigmoid_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (alpha, beta)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (alpha, beta),
+        out,
+        threads,
+        specialize,
+    )

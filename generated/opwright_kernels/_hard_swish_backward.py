@@ -53,6 +53,7 @@ def resolve(
     )
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"X": tuple(x_ for x_ in X)})
+    rules.bounded("semantics.steps.0", 3)
     diff_src_at_ = _axes.placed(
         ("X",),
         {"X": X_n_},
@@ -170,6 +171,10 @@ def hard_swish_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/hard_swish_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = ()
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (),
+        out,
+        threads,
+        specialize,
+    )

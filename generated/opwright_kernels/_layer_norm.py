@@ -297,6 +297,10 @@ def layer_norm(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/layer_norm.md has every rule and formula.
     """
-    _inputs = (src, gamma, beta)
-    _attributes: Any = (keep_stats, begin_norm_axis, use_affine, epsilon)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, gamma, beta),
+        (keep_stats, begin_norm_axis, use_affine, epsilon),
+        out,
+        threads,
+        specialize,
+    )

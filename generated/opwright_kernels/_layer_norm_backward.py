@@ -375,6 +375,10 @@ def layer_norm_backward(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/layer_norm_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst, mean, variance, gamma, beta)
-    _attributes: Any = (begin_norm_axis, use_affine, epsilon)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst, mean, variance, gamma, beta),
+        (begin_norm_axis, use_affine, epsilon),
+        out,
+        threads,
+        specialize,
+    )

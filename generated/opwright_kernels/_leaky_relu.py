@@ -160,6 +160,10 @@ def leaky_relu(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/leaky_relu.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (alpha,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (alpha,),
+        out,
+        threads,
+        specialize,
+    )

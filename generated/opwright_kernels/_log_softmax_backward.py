@@ -199,6 +199,10 @@ def log_softmax_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/log_softmax_backward.md has every rule and formula.
     """
-    _inputs = (diff_dst, dst)
-    _attributes: Any = (axis,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (diff_dst, dst),
+        (axis,),
+        out,
+        threads,
+        specialize,
+    )

@@ -276,6 +276,10 @@ def mat_mul(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/mat_mul.md has
     every rule and formula.
     """
-    _inputs = (src, weights, bias)
-    _attributes: Any = (transpose_a, transpose_b, accumulation_mode, dtype)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, weights, bias),
+        (transpose_a, transpose_b, accumulation_mode, dtype),
+        out,
+        threads,
+        specialize,
+    )

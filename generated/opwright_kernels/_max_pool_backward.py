@@ -125,7 +125,9 @@ def resolve(
             EK=EK,
             S=S,
         )
+    _axes.not_negative(tuple(k_ for k_ in K), "K")
     rules.bounded("src.X", max(o_ * s_ + k_ * d_ + pb_ for o_, s_, k_, d_, pb_ in zip(O, S, K, D, PB)))
+    rules.bounded("semantics.steps.2", rules.prod(k_ for k_ in K))
     _axes.counted(rules.prod(k_ for k_ in K), ("float32", "float32", "float32")[row])
     diff_src_at_ = _axes.placed(
         LAYOUTS["data_format"][data_format],
@@ -318,6 +320,10 @@ def max_pool_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/max_pool_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (strides, pads_begin, pads_end, kernel, auto_pad, dilations, data_format)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (strides, pads_begin, pads_end, kernel, auto_pad, dilations, data_format),
+        out,
+        threads,
+        specialize,
+    )

@@ -174,6 +174,10 @@ def mish_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/mish_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = ()
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (),
+        out,
+        threads,
+        specialize,
+    )

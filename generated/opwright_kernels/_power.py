@@ -160,6 +160,10 @@ def power(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/power.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (beta,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (beta,),
+        out,
+        threads,
+        specialize,
+    )

@@ -246,6 +246,10 @@ def prelu(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/prelu.md has
     every rule and formula.
     """
-    _inputs = (src, slope)
-    _attributes: Any = (data_format, per_channel_broadcast)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, slope),
+        (data_format, per_channel_broadcast),
+        out,
+        threads,
+        specialize,
+    )

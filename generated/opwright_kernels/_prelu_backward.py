@@ -278,6 +278,10 @@ def prelu_backward(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/prelu_backward.md has every rule and formula.
     """
-    _inputs = (src, slope, diff_dst)
-    _attributes: Any = (data_format,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, slope, diff_dst),
+        (data_format,),
+        out,
+        threads,
+        specialize,
+    )

@@ -202,6 +202,10 @@ def quantize(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/quantize.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (qtype, axis, scales, zps, dtype)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (qtype, axis, scales, zps, dtype),
+        out,
+        threads,
+        specialize,
+    )

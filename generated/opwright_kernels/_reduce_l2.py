@@ -177,6 +177,10 @@ def reduce_l2(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/reduce_l2.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (axes, keep_dims)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (axes, keep_dims),
+        out,
+        threads,
+        specialize,
+    )

@@ -210,6 +210,10 @@ def rms_norm(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/rms_norm.md has
     every rule and formula.
     """
-    _inputs = (src, gamma)
-    _attributes: Any = (epsilon, begin_norm_axis)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, gamma),
+        (epsilon, begin_norm_axis),
+        out,
+        threads,
+        specialize,
+    )

@@ -200,6 +200,10 @@ def select(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/select.md has
     every rule and formula.
     """
-    _inputs = (cond, src_0, src_1)
-    _attributes: Any = (auto_broadcast,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (cond, src_0, src_1),
+        (auto_broadcast,),
+        out,
+        threads,
+        specialize,
+    )

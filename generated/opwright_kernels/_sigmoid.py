@@ -151,6 +151,10 @@ def sigmoid(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/sigmoid.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = ()
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (),
+        out,
+        threads,
+        specialize,
+    )

@@ -180,6 +180,10 @@ def sigmoid_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/sigmoid_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (use_dst,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (use_dst,),
+        out,
+        threads,
+        specialize,
+    )

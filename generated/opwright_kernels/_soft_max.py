@@ -246,6 +246,10 @@ def soft_max(
     changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
     anything is written. docs/soft_max.md has every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (axis, mode, keep_stats, dtype)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (axis, mode, keep_stats, dtype),
+        out,
+        threads,
+        specialize,
+    )

@@ -216,6 +216,10 @@ def soft_max_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/soft_max_backward.md has every rule and formula.
     """
-    _inputs = (diff_dst, dst)
-    _attributes: Any = (axis, dtype)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (diff_dst, dst),
+        (axis, dtype),
+        out,
+        threads,
+        specialize,
+    )

@@ -182,6 +182,10 @@ def soft_plus_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/soft_plus_backward.md has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (beta,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (beta,),
+        out,
+        threads,
+        specialize,
+    )

@@ -172,6 +172,10 @@ def static_reshape(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/static_reshape.md
     has every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (shape, special_zero)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (shape, special_zero),
+        out,
+        threads,
+        specialize,
+    )

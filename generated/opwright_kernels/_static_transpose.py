@@ -159,6 +159,10 @@ def static_transpose(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written.
     docs/static_transpose.md has every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (order,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (order,),
+        out,
+        threads,
+        specialize,
+    )

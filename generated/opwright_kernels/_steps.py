@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as member
 from functools import partial
-from marshal import dumps
 from typing import Any
 
 import numpy as np
 
-from . import _contractions, _isa, _specialize, _threads
+from . import _contractions, _isa, _remember, _specialize, _threads
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
 from ._description import InputInfo
@@ -27,8 +26,6 @@ from ._numbers import snapshot
 from ._operation import Operation, allocated, thread_count
 from ._rules import Extent, dtype_name
 from ._words import describe
-
-KEPT = 512  # calls of an operation whose resolution is kept
 
 
 @dataclass(frozen=True)
@@ -123,15 +120,13 @@ class StepOperation(Operation):
             )
         return tuple([super(StepOperation, self).array(info, part) for part in snapshot(value)])
 
-    def call_steps(
-        self, inputs: Sequence[Any], attributes: Sequence[Any], out: Any, threads: Any, specialize: Any
-    ) -> Any:
+    def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:
             if specialize is not None:
                 _specialize.check("specialize", specialize)
             given = self.arrays(inputs)
-            attributes = [snapshot(attribute) for attribute in attributes]
+            attributes = tuple([snapshot(attribute) for attribute in attributes])
             targets = self.targets(out)
             resolution = self.resolved(given, self.completed(attributes, targets))
             return self.run_steps(resolution, given, targets, out, threads)
@@ -143,25 +138,17 @@ class StepOperation(Operation):
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
-        key = self.step_signature(given, attributes)
-        found = _resolutions.get(key) if key is not None else None
-        if found is None:
-            resolve: Any = self.resolve
-            found = resolve(*given, *attributes)
-            if key is not None:
-                if len(_resolutions) >= KEPT:
-                    _resolutions.clear()
-                _resolutions[key] = found
-        return found
-
-    def step_signature(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
-        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind."""
+        counts = tuple([len(value) for value in given if type(value) is tuple])
         single = [part for value in given for part in _parts(value)]
-        if not all(value is None or type(value) is np.ndarray for value in single) or not all(map(_plain, attributes)):
-            return None
-        arrays: list[Any] = [None if value is None else (value.dtype, value.shape) for value in single]
-        arrays += [len(value) for value in given if type(value) is tuple]
-        return (self.function, *arrays, dumps(tuple(attributes), 2))
+        key = _remember.key((self.function, counts), (), single, tuple(attributes))
+        found = _remember.CALLS.get(key)
+        if found is None:
+            told = _remember.attributes_of(key)
+            resolve: Any = self.resolve
+            found = resolve(*given, *(attributes if told is None else told))
+            if told is not None:
+                _remember.remember(key, found)
+        return found
 
     def targets(self, out: Any) -> list[Array | None]:
         """The caller's arrays to write into, in the order of the outputs."""
@@ -398,18 +385,8 @@ class StepOperation(Operation):
         return not _is_walkable(value)
 
 
-_resolutions: dict[Any, Any] = {}
-
-
 def _parts(value: Any) -> tuple[Any, ...]:
     return value if type(value) is tuple else (value,)
-
-
-def _plain(attribute: Any) -> bool:
-    """Whether marshal tells `attribute` from all others."""
-    if type(attribute) in (list, tuple):
-        return all(type(entry) in (int, float) for entry in attribute)
-    return attribute is None or type(attribute) in (int, float, str, bool)
 
 
 def pointer_of(ffi: Any, ctype: Any, array: Array, role: str) -> Any:

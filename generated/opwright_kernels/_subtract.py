@@ -204,6 +204,10 @@ def subtract(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/subtract.md has
     every rule and formula.
     """
-    _inputs = (src_0, src_1)
-    _attributes: Any = (auto_broadcast,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src_0, src_1),
+        (auto_broadcast,),
+        out,
+        threads,
+        specialize,
+    )

@@ -177,6 +177,10 @@ def tanh_backward(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/tanh_backward.md
     has every rule and formula.
     """
-    _inputs = (src, diff_dst)
-    _attributes: Any = (use_dst,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src, diff_dst),
+        (use_dst,),
+        out,
+        threads,
+        specialize,
+    )

@@ -165,6 +165,10 @@ def type_cast(
     all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/type_cast.md has
     every rule and formula.
     """
-    _inputs = (src,)
-    _attributes: Any = (dtype,)
-    return OPERATION.call_steps(_inputs, _attributes, out, threads, specialize)
+    return OPERATION.call(
+        (src,),
+        (dtype,),
+        out,
+        threads,
+        specialize,
+    )

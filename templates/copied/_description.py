@@ -115,9 +115,9 @@ class Description:
     resolve: Callable[..., Resolution]
 
     @cached_property
-    def stating(self) -> tuple[bool, ...]:
-        """Which inputs are vectors that state a shape."""
-        return tuple(info.states_shape for info in self.inputs)
+    def stating(self) -> tuple[int, ...]:
+        """The positions of the inputs that are vectors and state a shape."""
+        return tuple(position for position, info in enumerate(self.inputs) if info.states_shape)
 
     @cached_property
     def variants(self) -> tuple[VariantInfo, ...]:

@@ -17,27 +17,23 @@ from typing import Any
 import numpy as np
 from numpy import empty, ndarray
 
-from . import _compiled, _isa, _load, _specialize, _team, _threads
+from . import _compiled, _isa, _load, _remember, _specialize, _team, _threads
 from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._compiled import Compiled
 from ._description import InputInfo, TensorSpec
 from ._dtypes import BITS, C_TYPES, DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
+from ._remember import CALLS, MAX_EXTENTS, MIN_INPUTS, stated
 from ._rules import Resolution
 from ._scratch import memory
 from ._words import describe
 
 STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches what begins at a cache line
 CACHE_LINE = 64
-KEPT_PLANS = 512
-KEPT_BYTES = 1024  # of the numbers of a call, as part of a key
-KEPT_EXTENTS = 16  # of a vector that states a shape, as part of a key
 # Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
 # other sleeps (AVX-512, f32): at 2**18 terms with few channels or depthwise; denser problems split from 2**21 on only.
 SERIAL_TERMS = 2**18
-
-PLANS: dict[Any, Plan] = {}
 
 
 @dataclass(frozen=True)
@@ -49,17 +45,18 @@ class Plan:
     ffi: Any
     null: Any  # of ffi
     address: Callable[..., Any]  # from a C type, an array, and perhaps whether it is written to
+    from_buffer: Callable[..., Any]  # the same for arrays that have a buffer
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     terms: int
-    data: tuple[int, ...]  # positions among the call's inputs
     inputs: tuple[tuple[int, Any], ...]  # position among the call's inputs, C type of the pointer
     output: Any
     workers: Callable[[int], tuple[Any, int]]  # for a number of them, what the kernel takes as its team, and `scratch`
     alone: tuple[Any, int]  # the same for one
     scratch: Callable[[int], int] | None  # bytes for a number of workers; None: a kernel that computes a part
-    uniform: bool  # a fast kernel, and all tensors are of one dtype: what the generated functions look after themselves
-    bits: np.dtype[Any] | None  # the dtype in whose name a uniform plan's memory has a buffer; None: its own
+    quick: bool  # a fast kernel that reads the first two inputs, perhaps the third, and all tensors are of one dtype
+    third: Any  # the address that it takes for a third input that is absent; None: it takes two
+    bits: np.dtype[Any] | None  # the dtype in whose name a quick plan's memory has a buffer; None: its own
     fixed: Callable[[Any, Any], int] | None = None  # what its kernel says of literals, given `sizes` and room for them
     specialisation: _specialize.Special | None = None
 
@@ -68,28 +65,61 @@ class Plan:
 class Operation(Compiled):
     """An operation that can be called."""
 
-    def call(
-        self,
-        inputs: Sequence[Any],
-        numbers: tuple[Any, ...],
-        lists: tuple[Any, ...],
-        words: tuple[Any, ...],
-        out: Any,
-        threads: Any,
-        specialize: Any,
-    ) -> Any:
-        """Run a call; see the generated function for what it takes and returns. The attributes come by their kinds."""
-        try:  # a call like one before, with arrays that need no copies, is over in a few steps
-            plan = PLANS.get(self.key(inputs, numbers, lists, words)) if out is None or type(out) is ndarray else None
-            if plan is not None and plan.uniform:
-                if specialize is not None or _specialize.setting is not False:
-                    plan = self.specialized(plan, specialize)
-                if (result := self.repeated(plan, inputs, out, threads)) is not None:
-                    return result
+    def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
+        """Run a call; see the generated function for what it takes and returns.
+
+        A call like one before, with arrays that need no copies, is over in a few steps. They are written out for two
+        inputs and a third, which may be absent or state a shape: loops over them would take a tenth longer.
+        """
+        try:
+            a, b, c = inputs if len(inputs) == MIN_INPUTS else (*inputs, None)
+            if type(a) is ndarray and type(b) is ndarray and (c is None or type(c) is ndarray):
+                states = b"" if c is None or not self.stating else stated(c)
+                dtype, shape = (None, None) if c is None else (c.dtype, c.shape)
+                plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape, b.dtype, b.shape, dtype, shape, states]
+                at_c = plan.third
+                if plan.quick and a.flags.carray and b.flags.carray and (c is None or at_c is None or c.flags.carray):
+                    if specialize is not None or _specialize.setting is not False:
+                        plan = self.specialized(plan, specialize)
+                    kind, address, bits = plan.output, plan.from_buffer, plan.bits
+                    result = empty(plan.shape, plan.dtype) if out is None else out
+                    if bits is None:
+                        start, at_a, at_b = address(kind, result), address(kind, a), address(kind, b)
+                        if c is not None and at_c is not None:
+                            at_c = address(kind, c)
+                    else:
+                        start = address(kind, result.getfield(bits))
+                        at_a, at_b = address(kind, a.getfield(bits)), address(kind, b.getfield(bits))
+                        if c is not None and at_c is not None:
+                            at_c = address(kind, c.getfield(bits))
+                    if out is None or (
+                        type(out) is ndarray
+                        and out.dtype is plan.dtype
+                        and out.shape == plan.shape
+                        and out.flags.carray
+                        and (at_a >= (end := start + out.size) or start >= at_a + a.size)  # arrays without gaps
+                        and (at_b >= end or start >= at_b + b.size)
+                        and (at_c is None or c is None or at_c >= end or start >= at_c + c.size)
+                    ):
+                        if threads is None and plan.terms < SERIAL_TERMS:
+                            team, size = plan.alone
+                        else:
+                            team, size = plan.workers(thread_count(plan, threads))
+                        if at_c is None:
+                            plan.kernel(at_a, at_b, start, plan.sizes, team, memory(size))
+                        else:
+                            plan.kernel(at_a, at_b, at_c, start, plan.sizes, team, memory(size))
+                        return result
         except Exception:  # of whatever kind: what is refused is told below
             pass
+        return self.called(inputs, attributes, out, threads, specialize)
+
+    def called(
+        self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
+    ) -> Any:
+        """The same for every call."""
         try:
-            inputs, plan = self.prepared(inputs, numbers, lists, words)
+            inputs, plan = self.prepared(inputs, attributes)
             if specialize is not None or _specialize.setting is not False:
                 plan = self.specialized(plan, specialize)
             return self.run(plan, inputs, out, thread_count(plan, threads))
@@ -99,92 +129,20 @@ class Operation(Compiled):
             missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def repeated(self, plan: Plan, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
-        """The result of a call that needs no copies; None where it does, or where `out` is not plainly apart."""
-        kind, address, bits = plan.output, plan.address, plan.bits
-        arguments = []
-        for position in plan.data:
-            value = inputs[position]
-            if value is None:
-                arguments.append(plan.null)
-            elif not value.flags.carray:
-                return None
-            elif bits is None:
-                arguments.append(address(kind, value))
-            else:
-                arguments.append(address(kind, value.getfield(bits)))
-        if out is None:
-            result = empty(plan.shape, plan.dtype)
-        elif out.dtype is plan.dtype and out.shape == plan.shape and out.flags.carray:
-            result = out
-        else:
-            return None
-        start = address(kind, result if bits is None else result.getfield(bits), True)
-        if out is not None:  # arrays without gaps whose ends do not cross lie apart
-            end = start + out.size
-            for position, begin in zip(plan.data, arguments):
-                if inputs[position] is not None and begin < end and start < begin + inputs[position].size:
-                    return None
-        if threads is None and plan.terms < SERIAL_TERMS:
-            team, size = plan.alone
-        else:
-            team, size = plan.workers(thread_count(plan, threads))
-        plan.kernel(*arguments, start, plan.sizes, team, memory(size))
-        return result
-
-    def prepared(
-        self, inputs: Sequence[Any], numbers: tuple[Any, ...], lists: tuple[Any, ...], words: tuple[Any, ...]
-    ) -> tuple[Sequence[Any], Plan]:
+    def prepared(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature.
 
         What is resolved is what makes the key: nobody else can change it meanwhile.
         """
-        lists = tuple([snapshot(entries) for entries in lists])
         arrays = [_own(array, info) for array, info in zip(self.arrays(inputs), self.inputs)]
-        key = self.key(arrays, numbers, lists, words)
-        plan = PLANS.get(key)
+        key = _remember.key(self.function, self.stating, arrays, attributes)
+        plan: Plan | None = CALLS.get(key)
         if plan is None:
-            plan = self.plan(self.resolve(*arrays, *self.ordered(numbers, lists, words)))
-            plain = {*map(type, numbers)} <= {int, float} and {*map(type, lists)} <= {list, tuple, type(None)}
-            if key is not None and plain and len(key[-1]) <= KEPT_BYTES:
-                if len(PLANS) >= KEPT_PLANS:
-                    PLANS.clear()
-                PLANS[key] = plan
+            told = _remember.attributes_of(key)
+            plan = self.plan(self.resolve(*arrays, *(map(snapshot, attributes) if told is None else told)))
+            if told is not None:
+                _remember.remember(key, plan)
         return arrays, plan
-
-    def ordered(self, numbers: tuple[Any, ...], lists: tuple[Any, ...], words: tuple[Any, ...]) -> list[Any]:
-        """The attributes in the order of the operation."""
-        kinds = {"number": iter(numbers), "list": iter(lists), "word": iter(words)}
-        return [next(kinds[kind]) for kind in self.attributes.values()]
-
-    def key(
-        self, inputs: Sequence[Any], numbers: tuple[Any, ...], lists: tuple[Any, ...], words: tuple[Any, ...]
-    ) -> Any:
-        """A hashable key of all that `resolve` looks at, or None where an argument is not of the plainest kind.
-
-        marshal writes numbers with their types, so that 1, True and 1.0 make three keys, in the last version in which
-        equal values have equal bytes; and a list as it is at one moment. A list in a list, which it would walk, fails
-        in `sum`. Of what has a buffer it writes the bytes alone: keys of these are looked up, never kept.
-        """
-        key: list[Any] = [self.function]
-        try:
-            for value, states_shape in zip(inputs, self.stating):
-                if value is None:
-                    key.append(None)
-                elif type(value) is not ndarray:
-                    return None
-                elif not states_shape:
-                    key += value.dtype, value.shape
-                elif value.size <= KEPT_EXTENTS:
-                    key += value.dtype, value.tobytes()
-                else:
-                    return None
-            sum(numbers)
-            sum(map(sum, filter(None, lists)))
-            key += "\0".join(words), dumps((numbers, lists), 2)
-        except Exception:  # of whatever kind: an entry may be anything
-            return None
-        return tuple(key)
 
     def specialized(self, plan: Plan, specialize: Any) -> Plan:
         """The plan with constants where the call wants it and it is there."""
@@ -241,7 +199,7 @@ class Operation(Compiled):
         ffi = library.ffi
 
         scratch = partial(getattr(library.lib, f"{kernel}_scratch"), sizes) if isa.fast else None
-        data = [info for info in self.inputs if not info.states_shape]
+        data = tuple(info for info in self.inputs if not info.states_shape)
 
         def workers(number: int) -> tuple[Any, int]:
             team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
@@ -253,10 +211,10 @@ class Operation(Compiled):
             ffi=ffi,
             null=ffi.NULL,
             address=partial(pointer, ffi) if "bfloat16" in row.values() else ffi.from_buffer,
+            from_buffer=ffi.from_buffer,
             shape=resolution.shape,
             dtype=DTYPES[row[self.output]],
             terms=resolution.terms,
-            data=tuple(position for position, info in enumerate(self.inputs) if not info.states_shape),
             inputs=tuple(
                 (position, ffi.typeof(f"{C_TYPES[row[info.parameter]]} *"))
                 for position, info in enumerate(self.inputs)
@@ -266,7 +224,11 @@ class Operation(Compiled):
             workers=cache(workers),
             alone=workers(1),
             scratch=scratch,
-            uniform=isa.fast and {row[info.parameter] for info in data} == {row[self.output]},
+            quick=isa.fast
+            and {row[info.parameter] for info in data} == {row[self.output]}
+            and data in (self.inputs, self.inputs[:2])
+            and 2 <= len(data) <= len(self.inputs) <= MIN_INPUTS,
+            third=ffi.NULL if len(data) == 3 else None,
             bits=BITS.get(DTYPES[row[self.output]]),
             fixed=getattr(library.lib, f"{kernel}_fixed") if isa.fast else None,
         )
@@ -324,7 +286,7 @@ def _own(array: Any, info: InputInfo) -> Any:
     """An array over the same memory whose shape is the call's own; of one that states a shape, the extents too."""
     if type(array) is not np.ndarray:
         return array
-    return array.copy() if info.states_shape and array.size <= KEPT_EXTENTS else array.view()
+    return array.copy() if info.states_shape and array.size <= MAX_EXTENTS else array.view()
 
 
 def thread_count(plan: Plan, threads: Any) -> int:
@@ -350,5 +312,5 @@ def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 def forget() -> None:
     """Drop all plans and read the environment anew; for tests that change OPWRIGHT_ISA."""
-    PLANS.clear()
+    CALLS.clear()
     _compiled.forget()

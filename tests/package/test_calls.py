@@ -384,11 +384,11 @@ def test_another_shape_dtype_or_stated_shape_gives_another_result() -> None:
 def test_more_signatures_than_are_remembered_give_right_results() -> None:
     plain = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     for _ in range(2):
-        for extent in range(1, _operation.KEPT_PLANS + 100):
+        for extent in range(1, _operation._remember.MAX_CALLS + 100):
             result = ok.conv_transpose(np.ones((1, extent, 1), F32), np.ones((1, 1, 1), F32), **plain)
             assert result.shape == (1, extent, 1)
             assert result[0, -1, 0] == 1
-    assert len(_operation.PLANS) <= _operation.KEPT_PLANS
+    assert len(_operation.CALLS) <= _operation._remember.MAX_CALLS
 
 
 def plain(one: Call) -> Call:

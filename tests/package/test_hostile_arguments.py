@@ -205,6 +205,43 @@ def test_numpy_scalars_whose_conversion_fails_are_refused() -> None:
     assert refusal(strides=[kind(1)]).rule == "strides-kind"
 
 
+@pytest.mark.parametrize(
+    ("legal", "refused"),
+    [
+        (np.int8(1), np.True_),
+        (np.uint16(1), np.float16(2**-24)),
+        (np.int64(1), np.timedelta64(1, "ns")),
+        (1, True),
+        (1, 1.0),
+        (1, b"\1"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_stays_refused_after_a_legal_call_with_the_same_bytes(legal: object, refused: object) -> None:
+    for _ in range(2):
+        assert np.array_equal(call(strides=[legal]), EXPECTED)
+        assert refusal(strides=[refused]).rule == "strides-kind"
+
+
+def test_lists_that_hold_themselves_or_each_other_many_times_are_refused_at_once() -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    nested: list[Any] = [1]
+    for _ in range(200):
+        nested = [nested, nested]
+    for strides in (itself, nested):
+        assert refusal(strides=strides).rule == "strides-kind"
+
+
+def test_one_list_for_several_attributes_is_remembered_as_well() -> None:
+    one, none = [1], [0]
+    for _ in range(2):
+        result = call(strides=one, dilations=one, pads_begin=none, pads_end=none)
+        assert np.array_equal(result, EXPECTED)
+    one[0] = 2
+    assert np.array_equal(call(strides=one), EXPECTED[:, ::2])
+
+
 # Lists that change
 
 
@@ -232,7 +269,7 @@ def test_a_list_that_changes_at_any_line_of_a_call_is_remembered_as_what_it_was(
     for remembered in (False, True):
         at = 0
         while True:
-            _operation.PLANS.clear()
+            _operation.CALLS.clear()
             if remembered:
                 call()
             strides = [1]

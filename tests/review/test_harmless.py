@@ -1,72 +1,96 @@
-"""What `diff` calls harmless is: edits of every formula, judged by what both sides do with random calls."""
+"""What `diff` calls harmless is: edits of every formula and of every list and map, judged by what both sides do with
+random calls."""
 
 from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Mapping
-from unittest import mock
 
 import pytest
 from opwright.derive.poly import NotPolynomial
 from opwright.language.library import Library
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
-from opwright.oracle import sample
 from opwright.review import compare
-from opwright.review.readings import Sides
 from opwright.review.rules import RULES
-from opwright.review.search import search
-from opwright.review.witness import BREAKS, MIN_TRIES, claimed
-from support import formula_edits, reviewing
+from support import formula_edits, pairs, reviewing, structure_edits
+from support.told_apart import broken
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 4000 if FULL else 16
+STRUCTURES = 4000 if FULL else 40
+BATCH = 20 if FULL else 5  # edits of one set of specs
 CALLS = 1500 if FULL else 60
 PARTS = 8
-HARMLESS = ("none", "compatible")
 REFUSED = (SpecInvalid, NotPolynomial)  # the second where the loops of kernels cannot be derived
+SETS = [structure_edits.free(texts) for texts in pairs.bases()[:-1]]
 
 
-def broken(base: Library, texts: Mapping[str, str], seed: int) -> str:
-    """A call that breaks though every edit is called harmless; nothing where there is none, or the loader refuses."""
+def loaded(texts: Mapping[str, str]) -> Library | None:
+    """The library, unless the loader refuses it."""
     try:
-        head = load_texts(texts)
+        return load_texts(texts)
     except REFUSED:
-        return ""
-    edits = compare.edits(base, head)
-    told = {RULES[edit.rule] for edit in edits}
-    if any(rule.contract not in HARMLESS for rule in told):
-        return ""
-    for old, new in zip(base.ops, head.ops, strict=True):
-        own = [edit for edit in edits if edit.op == old.op]
-        sides = Sides(old, new, new)
-        with mock.patch.object(sample, "SEED", seed):
-            found = search(sides, own, (BREAKS,), CALLS) if own else None
-        doubted = any(claimed(rule) for rule in told) and own
-        if found and found.call and not (doubted and search(sides, own, (BREAKS,), MIN_TRIES).call):
-            return f"{sorted(rule.id for rule in told)}: {found.call} {found.kind}"
-    return ""
+        return None
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_edit_of_a_formula_that_is_called_harmless_breaks_a_call(part: int):
     texts = reviewing.specs()
-    base = load_texts(texts)
-    made = formula_edits.edits(texts, EDITS // PARTS, random.Random(part))
-    wrong = [(told, call) for number, (told, after) in enumerate(made) if (call := broken(base, after, number + 1))]
+    base, wrong = load_texts(texts), []
+    for number, (told, after) in enumerate(formula_edits.edits(texts, EDITS // PARTS, random.Random(part))):
+        head = loaded(after)
+        wrong += [(told, call) for call in (broken(base, head, number + 1, CALLS) if head else ())]
     assert wrong == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_edit_of_a_list_or_map_that_is_called_harmless_breaks_a_call(part: int):
+    """Both ways: what came may go."""
+    wrong = []
+    with reviewing.remembered():
+        for turn in range(0, STRUCTURES // PARTS, BATCH):
+            chance = random.Random(1000 * part + turn)
+            texts = chance.choice(SETS)
+            base = load_texts(texts)
+            for number, (told, after) in enumerate(structure_edits.edits(texts, BATCH, chance), 1):
+                head = loaded(after)
+                for before, now in ((base, head), (head, base)):
+                    found = broken(before, now, number, CALLS) if before and now else ()
+                    wrong += [(part, turn, number, told, call) for call in found]
+    assert wrong == []
+
+
+def judged(base: Library, after: Mapping[str, str]) -> str:
+    head = loaded(after)
+    found = {RULES[edit.rule].contract for edit in compare.edits(base, head)} if head else {"refused"}
+    return "refused" if head is None else "breaking" if "breaking" in found else "harmless"
 
 
 def test_edits_of_formulas_are_harmless_breaking_and_refused():
     """Else the sweep would show nothing."""
     texts = reviewing.specs()
-    base, contracts = load_texts(texts), set()
-    for _, after in formula_edits.edits(texts, 24, random.Random(99)):
-        try:
-            found = {RULES[edit.rule].contract for edit in compare.edits(base, load_texts(after))}
-        except REFUSED:
-            found = {"refused"}
-        contracts |= {"breaking" if "breaking" in found else "refused" if "refused" in found else "harmless"}
-    assert contracts == {"harmless", "breaking", "refused"}
+    base = load_texts(texts)
+    made = formula_edits.edits(texts, 24, random.Random(99))
+    with reviewing.remembered():
+        assert {judged(base, after) for _, after in made} == {"harmless", "breaking", "refused"}
+
+
+def test_every_kind_of_edit_of_structure_is_taken_by_the_loader_somewhere():
+    """Else the sweep would show less than it says."""
+    taken, found = set[str](), Counter[str]()
+    kinds = {change.__name__ for change in (*structure_edits.SINGLE, *structure_edits.JOINT)}
+    with reviewing.remembered():
+        for number, texts in enumerate(SETS * 12):
+            if taken == kinds:
+                break
+            base, chance = load_texts(texts), random.Random(number)
+            for told, after in structure_edits.edits(texts, 12, chance, kinds - taken):
+                found[outcome := judged(base, after)] += 1
+                taken |= {told} if outcome != "refused" else set()
+    assert taken == kinds
+    assert found.keys() == {"harmless", "breaking", "refused"}

@@ -122,7 +122,7 @@ RARE = [
     ("input-order-changed", "conv_transpose.yaml", lambda text: _exchanged(text, "  - {name: src", "  - name: weights\n", "  - {name: bias")),
     ("input-parameter-changed", "convolution_backward_data.yaml", ("dst_shape_tensor", "dst_shape_list")),
     ("input-arrangement-reordered", "conv_transpose.yaml", lambda text: _exchanged(text, "      library:", "      page:", "    summary: The kernel")),
-    ("attribute-alias-removed", "_common.yaml", TURNED),
+    ("attribute-alias-moved", "_common.yaml", TURNED),
     ("constraint-condition-tightened", "convolution_backward_data.yaml", AGREE),
     ("constraint-condition-tightened", "_common.yaml", ("OP < max(S, D)\n", "OP < min(max(S, D), 64)\n")),
     ("padding-rule-changed", "_common.yaml", ("same_upper: floor(T / 2)", "same_upper: floor((T + min(floor(T / 9), 1)) / 2)")),

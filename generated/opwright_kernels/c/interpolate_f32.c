@@ -41,27 +41,27 @@ void interpolate_f32_portable(
 {
     if (phase == 0) {
         const int64_t blend_at_ = part * sizes->blend_cells;
+        const int64_t mode_word_ = sizes->word_mode;
+        const int64_t Q_d_ = sizes->Q[0];
         const int64_t A_d_ = sizes->A[0];
         const int64_t B_d_ = sizes->B[0];
-        const int64_t Q_d_ = sizes->Q[0];
-        const int64_t I_d_ = sizes->I[0];
+        const int64_t Q_h_ = sizes->Q[1];
         const int64_t A_h_ = sizes->A[1];
         const int64_t B_h_ = sizes->B[1];
-        const int64_t Q_h_ = sizes->Q[1];
-        const int64_t I_h_ = sizes->I[1];
+        const int64_t Q_w_ = sizes->Q[2];
         const int64_t A_w_ = sizes->A[2];
         const int64_t B_w_ = sizes->B[2];
-        const int64_t Q_w_ = sizes->Q[2];
+        const int64_t src_N = sizes->src_N;
+        const int64_t src_C = sizes->src_C;
+        const int64_t src_X_d_ = sizes->src_X[0];
+        const int64_t I_d_ = sizes->I[0];
+        const int64_t src_X_h_ = sizes->src_X[1];
+        const int64_t I_h_ = sizes->I[1];
+        const int64_t src_X_w_ = sizes->src_X[2];
         const int64_t I_w_ = sizes->I[2];
         const int64_t W_w_ = sizes->W[2];
         const int64_t W_h_ = sizes->W[1];
         const int64_t W_d_ = sizes->W[0];
-        const int64_t mode_word_ = sizes->word_mode;
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_d_ = sizes->src_X[0];
-        const int64_t src_X_h_ = sizes->src_X[1];
-        const int64_t src_X_w_ = sizes->src_X[2];
         const int64_t dst_sum__at_ = part * sizes->dst_sum__cells;
         const int64_t dst_N = sizes->dst_N;
         const int64_t dst_C = sizes->dst_C;
@@ -92,16 +92,8 @@ void interpolate_f32_portable(
                 blend[blend_at_ + (o_w_ - begin_)] = 0.0f;
             }
             if (mode_word_ == 0) {
-                for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                    blend[blend_at_ + (o_w_ - begin_)] += 0.0f;
-                                }
-                            }
-                        }
-                    }
+                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                    blend[blend_at_ + (o_w_ - begin_)] += 0.0f;
                 }
             }
             if (mode_word_ == 1) {
@@ -155,23 +147,17 @@ void interpolate_f32_portable(
             }
             if (mode_word_ == 1) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                        dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = blend[blend_at_ + (o_w_ - begin_)];
-                    }
+                    dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = blend[blend_at_ + (o_w_ - begin_)];
                 }
             }
             if (mode_word_ == 2) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                        dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = blend[blend_at_ + (o_w_ - begin_)];
-                    }
+                    dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = blend[blend_at_ + (o_w_ - begin_)];
                 }
             }
             if (mode_word_ == 3) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                        dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = blend[blend_at_ + (o_w_ - begin_)];
-                    }
+                    dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = blend[blend_at_ + (o_w_ - begin_)];
                 }
             }
             for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..derive.phases import Phase, Staged, loose_axes
-from ..derive.program import INITIAL, Array, Axis, Part
+from ..derive.program import INITIAL, Array, Axis, Formula, Part
 from ..language import expr
 from ..language.expr import Read
 from ..language.kinds import Kind
@@ -332,10 +332,10 @@ class Lowering(_Elements):
         result = list(self.first(part)) if self.staged.first_writer(part.target.tensor) is part else []
         for formula in part.formulas:
             self.task = {k: v for k, v in self.task.items() if self._letter_of(v) in self.phase.own}
-            body = self.update(part, formula.value)
+            body = self.update(part, formula)
             target = expr.names(part.target)
             loops = [self.program.letters[n] for n in part.letters if n in target and n not in self.phase.own]
-            loops += [self.program.letters[n] for n in part.letters if n not in target]
+            loops += [self.program.letters[n] for n in part.letters_of(formula) if n not in target]
             found = self.looped(loops, body, part.source)
             if part.by is not None:
                 word = self.constant(f"{part.by}_word_", Member(_SIZES, f"word_{part.by}"))
@@ -347,7 +347,9 @@ class Lowering(_Elements):
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The cells of an array between steps before the first of them."""
         array = self.program.arrays[part.target.tensor]
-        if array.role != "between" or (part.operator == "set" and not part.where and not self.guards(part)):
+        if array.role != "between" or (
+            part.operator == "set" and not any(self.guards(part, formula) for formula in part.formulas)
+        ):
             return ()
         indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):
@@ -360,9 +362,9 @@ class Lowering(_Elements):
         loops = [self.program.letters[name] for name in names if name not in self.phase.own]
         return self.looped(loops, body, part.source)
 
-    def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
+    def update(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         target = self.element(part.target)
-        made = self.values.cell(value)
+        made = self.values.cell(formula.value)
         dtype = self.dtype(part.target.tensor)
         body: tuple[Stmt, ...]
         if part.operator == "set":
@@ -371,13 +373,13 @@ class Lowering(_Elements):
             body = (Assign(target, made, "+=" if part.operator == "sum" else "*=", source=part.source),)
         else:
             body = (Assign(target, self.values.combined(part.operator, target, made), source=part.source),)
-        conditions = self.guards(part)
+        conditions = self.guards(part, formula)
         return (If(nodes.both(conditions), body, source=part.source),) if conditions else body
 
-    def guards(self, part: Part) -> list[Expr]:
+    def guards(self, part: Part, formula: Formula) -> list[Expr]:
         """What must hold for values of letters to take part: indices inside their arrays, and what `where` says."""
         found: list[Expr] = []
-        for read in (part.target, *part.reads):
+        for read in (part.target, *formula.reads):
             array = self.program.arrays[read.tensor]
             for number in loose_axes(self.program, read):
                 axis = array.axes[number]

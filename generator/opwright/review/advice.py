@@ -26,6 +26,7 @@ RULES: Mapping[str, str] = {
     "attribute-default-changed": f"keep the old default, and let callers give the new value, {BREAK}",
     "attribute-value-renamed": f"keep the old word as an alias of the new one, {BREAK}",
     "attribute-alias-removed": f"keep the alias, {BREAK}",
+    "attribute-alias-moved": f"leave the alias to its word, {BREAK}",
     "input-required-added": f"make it optional, so that calls of today stay valid, {BREAK}",
     "constraint-rule-renamed": "keep the id of the rule, or say in the change log that programs see another one",
     "symbol-declaration-changed": "say in the change log that C must be compiled anew with this header",

@@ -57,33 +57,6 @@ def reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
     return result
 
 
-def axis_renamed(op: Op, tensor: Tensor, old: str, new: str) -> Op:
-    """Another name of an axis in a tensor, and in all that share its layout."""
-
-    def keys(entries: Mapping[str, Any]) -> dict[str, Any]:
-        return {new if key == old else key: entry for key, entry in entries.items()}
-
-    def renamed(one: Tensor) -> Tensor:
-        if one.name != tensor.name and (tensor.layout is None or one.layout != tensor.layout):
-            return one
-        arrangements = {
-            name: dataclasses.replace(made, dims=keys(made.dims), index=keys(made.index))
-            for name, made in one.arrangements.items()
-        }
-        return dataclasses.replace(one, dims=keys(one.dims), arrangements=arrangements)
-
-    tables = {
-        word: tuple(new if axis == old else axis for axis in order)
-        for word, order in op.layouts.get(tensor.layout or "", {}).items()
-    }
-    return dataclasses.replace(
-        op,
-        inputs=tuple(map(renamed, op.inputs)),
-        outputs=tuple(map(renamed, op.outputs)),
-        layouts={name: tables if name == tensor.layout else table for name, table in op.layouts.items()},
-    )
-
-
 def turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
     """A tensor with other letters in its view, each in its place; itself where they are not as many."""
     if len(letters) != len(tensor.view):
@@ -128,6 +101,27 @@ def respelled(op: Op, path: Path, old: AllowedValue, new: AllowedValue) -> Op:
     gone = [spelling for spelling in old.aliases if spelling not in (*new.aliases, new.value)]
     result: Op = put(rename(op, old.value, new.value), (*path, Entry(new.value), "aliases"), (*kept, *gone))
     return result
+
+
+def moved_aliases(op: Op, path: Path, words: Sequence[AllowedValue]) -> tuple[dict[str, str], dict[str, str], Op]:
+    """The aliases that stand for another word: the word of each before and after, and the operation with that done."""
+    old, new = (_by_alias(values) for values in (get(op, path), words))
+    kept = {value.value for value in words} & {value.value for value in get(op, path)}
+    moved = [alias for alias in new if alias in old and old[alias] != new[alias] and {old[alias], new[alias]} <= kept]
+    order = {alias: place for value in words for place, alias in enumerate(value.aliases)}
+
+    def spelled(value: AllowedValue) -> AllowedValue:
+        left = [alias for alias in value.aliases if alias not in moved]
+        come = [alias for alias in moved if new[alias] == value.value]
+        aliases = sorted([*left, *come], key=lambda alias: order.get(alias, -1)) if come else left
+        return dataclasses.replace(value, aliases=tuple(aliases))
+
+    made: Op = put(op, path, tuple(map(spelled, get(op, path)))) if moved else op
+    return {alias: old[alias] for alias in moved}, {alias: new[alias] for alias in moved}, made
+
+
+def _by_alias(values: Sequence[AllowedValue]) -> dict[str, str]:
+    return {alias: value.value for value in values for alias in value.aliases}
 
 
 def rename_letter(op: Op, old: str, new: str) -> Op:

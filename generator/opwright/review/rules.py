@@ -112,6 +112,7 @@ attribute-value-aliased | in | compatible | variants | | ! the way back is attri
 attribute-value-reordered | none | none | code | | = | The order of words decides the order of kernels only.
 attribute-alias-added | in | compatible | none | | attribute-alias-removed | One more spelling is accepted.
 attribute-alias-removed | in | breaking | none | | attribute-alias-added | Calls with that spelling are refused.
+attribute-alias-moved | in | breaking | none | | = | Calls with that spelling mean another word.
 attribute-refusal-added | none | none | none | docs | attribute-refusal-removed | A word that was refused is now refused with a reason.
 attribute-refusal-removed | none | none | none | docs | attribute-refusal-added | A refused word loses its reason.
 attribute-refusal-changed | none | none | none | docs | = | A refused word gets another reason.

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..language.library import Page
 from ..language.model import Attribute, Dim, Op, Tensor
+from ..language.renaming import rename_axis
 from ..language.schema import Node
 from ..language.source import Mark
 from ..language.types import symbol_of
@@ -75,6 +76,18 @@ class Walk:
             path = ("attributes", Entry(attribute.name), "values")
             if get(self.now, path) not in (MISSING, None):
                 self.renames(MANY["Attribute.values"], path, "")
+                self.aliases(path)
+
+    def aliases(self, path: Path) -> None:
+        """Aliases that both sides have, for another word: one edit, for two words may exchange theirs."""
+        words = get(self.new, path) or ()
+
+        def make(op: Op) -> Op:
+            return carry.moved_aliases(op, path, words)[2]
+
+        was, now, _ = carry.moved_aliases(self.now, path, words)
+        if was:
+            self.note("attribute-alias-moved", path, was, now, make)
 
     def sections(self) -> None:
         """Values that stand under another of let, padding and shape."""
@@ -92,7 +105,7 @@ class Walk:
         for one, other in zip(*map(_axes, (old, new))) if old is not MISSING else ():
             gone, come = one[0] not in dict(_axes(new)), other[0] not in dict(_axes(old))
             if gone and come and exact(one[1]) == exact(other[1]):
-                make = functools.partial(carry.axis_renamed, tensor=old, old=one[0], new=other[0])
+                make = functools.partial(rename_axis, tensor=new.name, old=one[0], new=other[0])
                 self.note(f"{area}-axes-renamed", path, one[0], other[0], make)
 
     def semantics_letters(self) -> None:
@@ -341,6 +354,9 @@ class Walk:
         whole = get(self.new, path[:-1])
         make = functools.partial(carry.placed, path=path, value=now, order=order, whole=whole)
         if path[:-1] == ("inputs",):
+            behind = list(items(self.new.inputs))
+            behind = behind[behind.index(now.name) :] if rule == "input-optional-added" else []
+            rule = "input-order-changed" if {*behind} & {*items(self.now.inputs)} else rule  # others lose their places
             make = functools.partial(carry.with_cells, make=make, name=str(path[-1]), rows=self.new.dtypes)
         self.note(rule, path, was, now, make)
 

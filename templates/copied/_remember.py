@@ -1,0 +1,69 @@
+"""Calls like one before: the key that tells them, and what was found out about them.
+
+In: the inputs and attributes of a call. Out: a key of all that understanding a call looks at, and the attributes as the
+key holds them: nobody else can change these meanwhile. What is remembered under a key is the caller's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from marshal import dumps, loads
+from typing import Any
+
+from numpy import ndarray
+
+MAX_CALLS = 512  # that are remembered
+MAX_BYTES = 1024  # of the attributes of a call that is remembered
+MAX_EXTENTS = 16  # of a vector that states a shape
+MIN_INPUTS = 3  # in a key: what a call has fewer counts as absent
+
+CALLS: dict[Any, Any] = {}
+
+
+def key(function: Any, stating: Sequence[int], inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+    """A hashable key, or None where an argument is not of the plainest kind. `stating`: see Description.stating.
+
+    marshal writes a number with its type, so that 1, True and 1.0 make three keys, and a list as it is at one moment.
+    What it meets a second time it writes as a reference: a list that holds itself ends, and equal calls may have a few
+    keys. Of what has a buffer it writes the bytes alone: such a key is looked up, but nothing is remembered under it.
+    """
+    if any(value is not None and type(value) is not ndarray for value in inputs):
+        return None
+    arrays = [
+        part
+        for value in (*inputs, *(None,) * (MIN_INPUTS - len(inputs)))
+        for part in ((None, None) if value is None else (value.dtype, value.shape))
+    ]
+    vectors = [inputs[position] for position in stating if inputs[position] is not None]
+    try:
+        return (function, dumps(attributes), *arrays, b"".join(map(stated, vectors)))
+    except Exception:  # of whatever kind: an entry may be anything
+        return None
+
+
+def stated(vector: Any) -> bytes:
+    """What a vector that states a shape adds to a key. ValueError where it is too long to be remembered."""
+    if vector.size > MAX_EXTENTS:
+        raise ValueError(f"{vector.size} extents")
+    content: bytes = vector.tobytes()
+    return content
+
+
+def attributes_of(key: Any) -> tuple[Any, ...] | None:
+    """The attributes in a key under which a call may be remembered; None where they are not all Python's own, or many.
+
+    Of Python's own numbers and texts, and of lists of numbers, no two have the same bytes.
+    """
+    if key is None or len(key[1]) > MAX_BYTES:
+        return None
+    attributes: tuple[Any, ...] = loads(key[1])
+    lists = [attribute for attribute in attributes if type(attribute) in (list, tuple)]
+    plain = {type(attribute) for attribute in attributes} <= {int, float, bool, str, type(None), list, tuple}
+    return attributes if plain and {type(entry) for entries in lists for entry in entries} <= {int, float} else None
+
+
+def remember(key: Any, found: Any) -> None:
+    """Remember what was found out about a call; all is forgotten where there are too many."""
+    if len(CALLS) >= MAX_CALLS:
+        CALLS.clear()
+    CALLS[key] = found
