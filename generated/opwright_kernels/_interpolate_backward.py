@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo, Integers
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "mode": rules.Words(
@@ -143,7 +146,9 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "diff_src_sum_": (True, rules.prod(i_ for i_ in I) * 256),
+            "diff_src_sum_": (
+                0, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
+            ),
         },
         terms=sum((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
@@ -215,11 +220,19 @@ OPERATION = StepOperation(
         Field("diff_src_N", "stride", "diff_src", "N", 0, 0),
         Field("diff_src_C", "stride", "diff_src", "C", 0, 0),
         Field("diff_src_X", "stride", "diff_src", "X", 3, 0),
-        Field("diff_src_sum__cells", "cells", "diff_src_sum_", "", 0, 0),
+        Field("diff_src_sum__at", "at", "diff_src_sum_", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_src",),
-    phases=1,
+    phases=(
+        (
+            Lanes("o", False, (("diff_dst", "X"), )),
+            Lanes("c", True, (("diff_dst", "C"), ("diff_src", "C"), )),
+            Lanes("diff_src_X_", False, (("diff_src", "X"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("nearest", "linear", "bilinear", "trilinear")},
     roles=(

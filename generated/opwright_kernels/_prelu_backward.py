@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "data_format": rules.Words(
@@ -139,8 +142,8 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "diff_src_sum_": (False, N * C * rules.prod(i_ for i_ in I)),
-            "diff_slope_sum_": (False, SN * SC * rules.prod(si_ for si_ in SI)),
+            "diff_src_sum_": (-1, (N * C * rules.prod(i_ for i_ in I),)),
+            "diff_slope_sum_": (-1, (SN * SC * rules.prod(si_ for si_ in SI),)),
         },
         terms=sum((
             N * C * rules.prod(i_ for i_ in I),
@@ -216,9 +219,24 @@ OPERATION = StepOperation(
         Field("diff_slope_N", "stride", "diff_slope", "N", 0, 0),
         Field("diff_slope_C", "stride", "diff_slope", "C", 0, 0),
         Field("diff_slope_X", "stride", "diff_slope", "X", 3, 0),
+        Field("diff_src_sum__at", "at", "diff_src_sum_", "", 0, 0),
+        Field("diff_slope_sum__at", "at", "diff_slope_sum_", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 4, 0),
     ),
     outputs=("diff_src", "diff_slope"),
-    phases=4,
+    phases=(
+        (
+            Lanes("i", True, (("src", "X"), ("diff_dst", "X"), )), Lanes("c", True, (("src", "C"), ("diff_dst", "C"), ))
+        ),
+        (
+            Lanes("i", False, (("src", "X"), ("diff_dst", "X"), )),
+            Lanes("c", False, (("src", "C"), ("diff_dst", "C"), )),
+        ),
+        (Lanes("i", True, (("diff_src", "X"), )), Lanes("c", True, (("diff_src", "C"), )), ),
+        (
+            Lanes("diff_slope_X_", True, (("diff_slope", "X"), )), Lanes("diff_slope_C_", True, (("diff_slope", "C"), ))
+        ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

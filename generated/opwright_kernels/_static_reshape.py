@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo, Integers
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -119,15 +122,18 @@ OPERATION = StepOperation(
         ArrayInfo("dst", "output", {"Y": "Y"}),
     ),
     fields=(
-        Field("X_rank", "rank", "X", "", 0, 0),
+        Field("X_rank", "rank", "X", "counted", 0, 0),
         Field("X_extents", "extents", "X", "", 64, 1),
-        Field("Y_rank", "rank", "Y", "", 0, 0),
+        Field("Y_rank", "rank", "Y", "counted", 0, 0),
         Field("Y_extents", "extents", "Y", "", 64, 1),
         Field("src_X", "stride", "src", "X", 64, 0),
         Field("dst_Y", "stride", "dst", "Y", 64, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (Lanes("y", True, (("dst", "Y"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

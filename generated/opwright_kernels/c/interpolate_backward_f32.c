@@ -24,211 +24,737 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void interpolate_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    float *restrict diff_src_sum_,
-    const opwright_interpolate_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    const float *diff_dst;
+    float *diff_src;
+    const opwright_interpolate_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_interpolate_backward_f32;
+
+static void interpolate_backward_f32_0_o(void *context_, int64_t part)
 {
-    (void)src;
-    if (phase == 0) {
-        const int64_t I_h_ = sizes->I[1];
-        const int64_t I_w_ = sizes->I[2];
-        const int64_t diff_src_sum__at_ = part * sizes->diff_src_sum__cells;
-        const int64_t I_d_ = sizes->I[0];
-        const int64_t A_d_ = sizes->A[0];
-        const int64_t B_d_ = sizes->B[0];
-        const int64_t Q_d_ = sizes->Q[0];
-        const int64_t A_h_ = sizes->A[1];
-        const int64_t B_h_ = sizes->B[1];
-        const int64_t Q_h_ = sizes->Q[1];
-        const int64_t A_w_ = sizes->A[2];
-        const int64_t B_w_ = sizes->B[2];
-        const int64_t Q_w_ = sizes->Q[2];
-        const int64_t W_w_ = sizes->W[2];
-        const int64_t W_h_ = sizes->W[1];
-        const int64_t W_d_ = sizes->W[0];
-        const int64_t O_w_ = sizes->O[2];
-        const int64_t O_h_ = sizes->O[1];
-        const int64_t O_d_ = sizes->O[0];
-        const int64_t mode_word_ = sizes->word_mode;
-        const int64_t diff_dst_N = sizes->diff_dst_N;
-        const int64_t diff_dst_C = sizes->diff_dst_C;
-        const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-        const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-        const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-        const int64_t diff_src_N = sizes->diff_src_N;
-        const int64_t diff_src_C = sizes->diff_src_C;
-        const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-        const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-        const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-        const int64_t N = sizes->N;
-        const int64_t C = sizes->C;
-        const int64_t blocks_ = opwright_ceil_div(C, 256);
-        const int64_t total_ = N * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t n = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, C);
-            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            diff_src_sum_[diff_src_sum__at_ + (((diff_src_X__d_ * I_h_ + diff_src_X__h_) * I_w_ + diff_src_X__w_) * 256 + (c - begin_))] = 0.0f;
-                        }
-                    }
+    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
+    const opwright_interpolate_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
+    const int64_t A_d_ = sizes->A[0];
+    const int64_t B_d_ = sizes->B[0];
+    const int64_t Q_d_ = sizes->Q[0];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t A_h_ = sizes->A[1];
+    const int64_t B_h_ = sizes->B[1];
+    const int64_t Q_h_ = sizes->Q[1];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t A_w_ = sizes->A[2];
+    const int64_t B_w_ = sizes->B[2];
+    const int64_t Q_w_ = sizes->Q[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t O_d_ = sizes->O[0];
+    const int64_t O_h_ = sizes->O[1];
+    const int64_t O_w_ = sizes->O[2];
+    const int64_t W_d_ = sizes->W[0];
+    const int64_t W_h_ = sizes->W[1];
+    const int64_t W_w_ = sizes->W[2];
+    const int64_t mode_word_ = sizes->word_mode;
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t block_ = 1073741824;
+    const int64_t total_ = N * C;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t c = task_ % C;
+        const int64_t rest_0_ = task_ / C;
+        const int64_t n = rest_0_;
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
                 }
             }
-            if (mode_word_ == 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+        }
+        if (mode_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
                                     for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; ++c) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1)) * 256 + (c - begin_))] += 0.0f;
+                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                                             }
                                         }
                                     }
                                 }
                             }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 1) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; ++c) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1)) * 256 + (c - begin_))] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 2) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; ++c) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1)) * 256 + (c - begin_))] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 3) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; ++c) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1)) * 256 + (c - begin_))] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; ++c) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1)) * 256 + (c - begin_))] += diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 1) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; ++c) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1)) * 256 + (c - begin_))] += 0.0f;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 2) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; ++c) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1)) * 256 + (c - begin_))] += 0.0f;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            if (mode_word_ == 3) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; ++c) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[diff_src_sum__at_ + (((opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * I_h_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1)) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1)) * 256 + (c - begin_))] += 0.0f;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = diff_src_sum_[diff_src_sum__at_ + (((diff_src_X__d_ * I_h_ + diff_src_X__h_) * I_w_ + diff_src_X__w_) * 256 + (c - begin_))];
                         }
                     }
                 }
             }
         }
+        if (mode_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 2) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 3) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 2) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 3) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)];
+                }
+            }
+        }
+    }
+}
+
+static void interpolate_backward_f32_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
+    const opwright_interpolate_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
+    const int64_t A_d_ = sizes->A[0];
+    const int64_t B_d_ = sizes->B[0];
+    const int64_t Q_d_ = sizes->Q[0];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t A_h_ = sizes->A[1];
+    const int64_t B_h_ = sizes->B[1];
+    const int64_t Q_h_ = sizes->Q[1];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t A_w_ = sizes->A[2];
+    const int64_t B_w_ = sizes->B[2];
+    const int64_t Q_w_ = sizes->Q[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t O_d_ = sizes->O[0];
+    const int64_t O_h_ = sizes->O[1];
+    const int64_t O_w_ = sizes->O[2];
+    const int64_t W_d_ = sizes->W[0];
+    const int64_t W_h_ = sizes->W[1];
+    const int64_t W_w_ = sizes->W[2];
+    const int64_t mode_word_ = sizes->word_mode;
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t block_ = opwright_block(C, N, parts, diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t n = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        diff_src_sum_[c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_))] = 0.0f;
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                for (int64_t c = begin_; c < end_; c += block_) {
+                                                    const int64_t n_ = opwright_min(block_, end_ - c);
+                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        diff_src_sum__row_[i_] += 0.0f;
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                for (int64_t c = begin_; c < end_; c += block_) {
+                                                    const int64_t n_ = opwright_min(block_, end_ - c);
+                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                                    const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
+                                                    float diff_dst_room_[512];
+                                                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        diff_src_sum__row_[i_] += same_0_ * diff_dst_row_[i_];
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 2) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                for (int64_t c = begin_; c < end_; c += block_) {
+                                                    const int64_t n_ = opwright_min(block_, end_ - c);
+                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                                    const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
+                                                    float diff_dst_room_[512];
+                                                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        diff_src_sum__row_[i_] += same_0_ * diff_dst_row_[i_];
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 3) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                for (int64_t c = begin_; c < end_; c += block_) {
+                                                    const int64_t n_ = opwright_min(block_, end_ - c);
+                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                                    const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
+                                                    float diff_dst_room_[512];
+                                                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        diff_src_sum__row_[i_] += same_0_ * diff_dst_row_[i_];
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    for (int64_t c = begin_; c < end_; c += block_) {
+                                        const int64_t n_ = opwright_min(block_, end_ - c);
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                        float diff_dst_room_[512];
+                                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_sum__row_[i_] += diff_dst_row_[i_];
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    for (int64_t c = begin_; c < end_; c += block_) {
+                                        const int64_t n_ = opwright_min(block_, end_ - c);
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_sum__row_[i_] += 0.0f;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 2) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    for (int64_t c = begin_; c < end_; c += block_) {
+                                        const int64_t n_ = opwright_min(block_, end_ - c);
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_sum__row_[i_] += 0.0f;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 3) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    for (int64_t c = begin_; c < end_; c += block_) {
+                                        const int64_t n_ = opwright_min(block_, end_ - c);
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_sum__row_[i_] += 0.0f;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float diff_src_room_[512];
+                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = diff_src_sum__row_[i_];
+                        }
+                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void interpolate_backward_f32_0_diff_src_X_(void *context_, int64_t part)
+{
+    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
+    const opwright_interpolate_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
+    const int64_t A_d_ = sizes->A[0];
+    const int64_t B_d_ = sizes->B[0];
+    const int64_t Q_d_ = sizes->Q[0];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t A_h_ = sizes->A[1];
+    const int64_t B_h_ = sizes->B[1];
+    const int64_t Q_h_ = sizes->Q[1];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t A_w_ = sizes->A[2];
+    const int64_t B_w_ = sizes->B[2];
+    const int64_t Q_w_ = sizes->Q[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t O_d_ = sizes->O[0];
+    const int64_t O_h_ = sizes->O[1];
+    const int64_t O_w_ = sizes->O[2];
+    const int64_t W_d_ = sizes->W[0];
+    const int64_t W_h_ = sizes->W[1];
+    const int64_t W_w_ = sizes->W[2];
+    const int64_t mode_word_ = sizes->word_mode;
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = N * C;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t c = task_ % C;
+        const int64_t rest_0_ = task_ / C;
+        const int64_t n = rest_0_;
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+                }
+            }
+        }
+        if (mode_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 2) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 3) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
+                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_];
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 2) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (mode_word_ == 3) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
+                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
+                    float diff_src_room_[512];
+                    float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                    float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = diff_src_sum__row_[i_];
+                    }
+                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                }
+            }
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(interpolate_backward_f32)(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_interpolate_backward_f32 call_ = {src, diff_dst, diff_src, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {interpolate_backward_f32_0_o, interpolate_backward_f32_0_c, interpolate_backward_f32_0_diff_src_X_};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

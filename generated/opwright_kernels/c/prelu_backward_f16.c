@@ -16,119 +16,210 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There are 4 phases, to be called one after the other, each for every part of parts; the parts of a phase may
-// run at the same time. Terms of a cell are taken in the order of the letters, the last one fastest, each
-// operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void prelu_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict slope,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    opwright_f16 *restrict diff_slope,
-    float *restrict diff_src_sum_,
-    float *restrict diff_slope_sum_,
-    const opwright_prelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_f16 *src;
+    const opwright_f16 *slope;
+    const opwright_f16 *diff_dst;
+    opwright_f16 *diff_src;
+    opwright_f16 *diff_slope;
+    const opwright_prelu_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_prelu_backward_f16;
+
+static void prelu_backward_f16_0_i(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t SN = sizes->SN;
-        const int64_t SC = sizes->SC;
-        const int64_t SI_d_ = sizes->SI[0];
-        const int64_t SI_h_ = sizes->SI[1];
-        const int64_t SI_w_ = sizes->SI[2];
-        const int64_t C = sizes->C;
-        const int64_t I_d_ = sizes->I[0];
-        const int64_t I_h_ = sizes->I[1];
-        const int64_t I_w_ = sizes->I[2];
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_d_ = sizes->src_X[0];
-        const int64_t src_X_h_ = sizes->src_X[1];
-        const int64_t src_X_w_ = sizes->src_X[2];
-        const int64_t diff_dst_N = sizes->diff_dst_N;
-        const int64_t diff_dst_C = sizes->diff_dst_C;
-        const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-        const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-        const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-        const int64_t slope_N = sizes->slope_N;
-        const int64_t slope_C = sizes->slope_C;
-        const int64_t slope_X_d_ = sizes->slope_X[0];
-        const int64_t slope_X_h_ = sizes->slope_X[1];
-        const int64_t slope_X_w_ = sizes->slope_X[2];
-        const int64_t N = sizes->N;
-        const int64_t blocks_ = opwright_ceil_div(I_w_, 256);
-        const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t i_h_ = rest_0_ % I_h_;
-            const int64_t rest_1_ = rest_0_ / I_h_;
-            const int64_t i_d_ = rest_1_ % I_d_;
-            const int64_t rest_2_ = rest_1_ / I_d_;
-            const int64_t c = rest_2_ % C;
-            const int64_t rest_3_ = rest_2_ / C;
-            const int64_t n = rest_3_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, I_w_);
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const slope = call_->slope;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
+    const int64_t SN = sizes->SN;
+    const int64_t SC = sizes->SC;
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t C = sizes->C;
+    const int64_t N = sizes->N;
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t slope_N = sizes->slope_N;
+    const int64_t slope_C = sizes->slope_C;
+    const int64_t slope_X_d_ = sizes->slope_X[0];
+    const int64_t slope_X_h_ = sizes->slope_X[1];
+    const int64_t slope_X_w_ = sizes->slope_X[2];
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts, 4096);
+    const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
+    const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t i_h_ = rest_0_ % I_h_;
+        const int64_t rest_1_ = rest_0_ / I_h_;
+        const int64_t i_d_ = rest_1_ % I_d_;
+        const int64_t rest_2_ = rest_1_ / I_d_;
+        const int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, I_w_);
+        for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
+            diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
+        }
+        if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
             for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                diff_src_sum_[(((n * C + c) * I_d_ + i_d_) * I_h_ + i_h_) * I_w_ + i_w_] = 0.0f;
-            }
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                    diff_src_sum_[(((n * C + c) * I_d_ + i_d_) * I_h_ + i_h_) * I_w_ + i_w_] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) > 0.0f ? opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]);
+                if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                    diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) > 0.0f ? opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]);
                 }
             }
         }
     }
-    if (phase == 1) {
-        const int64_t SC = sizes->SC;
-        const int64_t SI_d_ = sizes->SI[0];
-        const int64_t SI_h_ = sizes->SI[1];
-        const int64_t SI_w_ = sizes->SI[2];
-        const int64_t SN = sizes->SN;
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_d_ = sizes->src_X[0];
-        const int64_t src_X_h_ = sizes->src_X[1];
-        const int64_t src_X_w_ = sizes->src_X[2];
-        const int64_t diff_dst_N = sizes->diff_dst_N;
-        const int64_t diff_dst_C = sizes->diff_dst_C;
-        const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-        const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-        const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-        const int64_t I_w_ = sizes->I[2];
-        const int64_t I_h_ = sizes->I[1];
-        const int64_t I_d_ = sizes->I[0];
-        const int64_t C = sizes->C;
-        const int64_t N = sizes->N;
-        const int64_t total_ = 1;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            for (int64_t diff_slope_N_ = 0; diff_slope_N_ < SN; ++diff_slope_N_) {
-                for (int64_t diff_slope_C_ = 0; diff_slope_C_ < SC; ++diff_slope_C_) {
-                    for (int64_t diff_slope_X__d_ = 0; diff_slope_X__d_ < SI_d_; ++diff_slope_X__d_) {
-                        for (int64_t diff_slope_X__h_ = 0; diff_slope_X__h_ < SI_h_; ++diff_slope_X__h_) {
-                            for (int64_t diff_slope_X__w_ = 0; diff_slope_X__w_ < SI_w_; ++diff_slope_X__w_) {
-                                diff_slope_sum_[(((diff_slope_N_ * SC + diff_slope_C_) * SI_d_ + diff_slope_X__d_) * SI_h_ + diff_slope_X__h_) * SI_w_ + diff_slope_X__w_] = 0.0f;
-                            }
+}
+
+static void prelu_backward_f16_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const slope = call_->slope;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
+    const int64_t SN = sizes->SN;
+    const int64_t SC = sizes->SC;
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t C = sizes->C;
+    const int64_t N = sizes->N;
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t slope_N = sizes->slope_N;
+    const int64_t slope_C = sizes->slope_C;
+    const int64_t slope_X_d_ = sizes->slope_X[0];
+    const int64_t slope_X_h_ = sizes->slope_X[1];
+    const int64_t slope_X_w_ = sizes->slope_X[2];
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts, 4096);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t i_w_ = rest_0_ % I_w_;
+        const int64_t rest_1_ = rest_0_ / I_w_;
+        const int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        const int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
+        }
+        if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+            for (int64_t c = begin_; c < end_; ++c) {
+                if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                    diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) > 0.0f ? opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]);
+                }
+            }
+        }
+    }
+}
+
+static void prelu_backward_f16_1_i(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
+    const int64_t SN = sizes->SN;
+    const int64_t SC = sizes->SC;
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t block_ = 1073741824;
+    const int64_t total_ = 1;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        for (int64_t diff_slope_N_ = 0; diff_slope_N_ < SN; ++diff_slope_N_) {
+            for (int64_t diff_slope_C_ = 0; diff_slope_C_ < SC; ++diff_slope_C_) {
+                for (int64_t diff_slope_X__d_ = 0; diff_slope_X__d_ < SI_d_; ++diff_slope_X__d_) {
+                    for (int64_t diff_slope_X__h_ = 0; diff_slope_X__h_ < SI_h_; ++diff_slope_X__h_) {
+                        for (int64_t diff_slope_X__w_ = 0; diff_slope_X__w_ < SI_w_; ++diff_slope_X__w_) {
+                            diff_slope_sum_[diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))] = 0.0f;
                         }
                     }
                 }
             }
-            for (int64_t n = 0; n < N; ++n) {
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN) {
                 for (int64_t c = 0; c < C; ++c) {
-                    for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
-                        for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
-                            for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
-                                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                                    diff_slope_sum_[(((opwright_min(n, SN - 1) * SC + opwright_min(c, SC - 1)) * SI_d_ + opwright_min(i_d_, SI_d_ - 1)) * SI_h_ + opwright_min(i_h_, SI_h_ - 1)) * SI_w_ + opwright_min(i_w_, SI_w_ - 1)] += opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) > 0.0f ? 0.0f : opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) * opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]);
+                    if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                        for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
+                            if (opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_) {
+                                for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
+                                    if (opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+                                        for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
+                                            if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                                                diff_slope_sum_[opwright_min(i_w_, SI_w_ - 1) + opwright_min(i_h_, SI_h_ - 1) * SI_w_ + opwright_min(i_d_, SI_d_ - 1) * (SI_h_ * SI_w_) + opwright_min(c, SC - 1) * (SI_d_ * (SI_h_ * SI_w_)) + opwright_min(n, SN - 1) * (SC * (SI_d_ * (SI_h_ * SI_w_)))] += opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) > 0.0f ? 0.0f : opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) * opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]);
+                                            }
+                                        }
+                                    }
                                 }
                             }
                         }
@@ -137,66 +228,288 @@ void prelu_backward_f16_portable(
             }
         }
     }
-    if (phase == 2) {
-        const int64_t diff_src_N = sizes->diff_src_N;
-        const int64_t diff_src_C = sizes->diff_src_C;
-        const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-        const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-        const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-        const int64_t C = sizes->C;
-        const int64_t I_d_ = sizes->I[0];
-        const int64_t I_h_ = sizes->I[1];
-        const int64_t I_w_ = sizes->I[2];
-        const int64_t N = sizes->N;
-        const int64_t blocks_ = opwright_ceil_div(I_w_, 256);
-        const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t i_h_ = rest_0_ % I_h_;
-            const int64_t rest_1_ = rest_0_ / I_h_;
-            const int64_t i_d_ = rest_1_ % I_d_;
-            const int64_t rest_2_ = rest_1_ / I_d_;
-            const int64_t c = rest_2_ % C;
-            const int64_t rest_3_ = rest_2_ / C;
-            const int64_t n = rest_3_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, I_w_);
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                diff_src[n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_] = opwright_to_f16(diff_src_sum_[(((n * C + c) * I_d_ + i_d_) * I_h_ + i_h_) * I_w_ + i_w_]);
+}
+
+static void prelu_backward_f16_1_c(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
+    const int64_t SN = sizes->SN;
+    const int64_t SC = sizes->SC;
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
+    const int64_t block_ = 1073741824;
+    const int64_t total_ = 1;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        for (int64_t diff_slope_N_ = 0; diff_slope_N_ < SN; ++diff_slope_N_) {
+            for (int64_t diff_slope_C_ = 0; diff_slope_C_ < SC; ++diff_slope_C_) {
+                for (int64_t diff_slope_X__d_ = 0; diff_slope_X__d_ < SI_d_; ++diff_slope_X__d_) {
+                    for (int64_t diff_slope_X__h_ = 0; diff_slope_X__h_ < SI_h_; ++diff_slope_X__h_) {
+                        for (int64_t diff_slope_X__w_ = 0; diff_slope_X__w_ < SI_w_; ++diff_slope_X__w_) {
+                            diff_slope_sum_[diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))] = 0.0f;
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN) {
+                for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
+                    if (opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_) {
+                        for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
+                            if (opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+                                for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
+                                    if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                                        for (int64_t c = 0; c < C; ++c) {
+                                            if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                                                diff_slope_sum_[opwright_min(i_w_, SI_w_ - 1) + opwright_min(i_h_, SI_h_ - 1) * SI_w_ + opwright_min(i_d_, SI_d_ - 1) * (SI_h_ * SI_w_) + opwright_min(c, SC - 1) * (SI_d_ * (SI_h_ * SI_w_)) + opwright_min(n, SN - 1) * (SC * (SI_d_ * (SI_h_ * SI_w_)))] += opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) > 0.0f ? 0.0f : opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) * opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_]);
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
             }
         }
     }
-    if (phase == 3) {
-        const int64_t diff_slope_N = sizes->diff_slope_N;
-        const int64_t diff_slope_C = sizes->diff_slope_C;
-        const int64_t diff_slope_X_d_ = sizes->diff_slope_X[0];
-        const int64_t diff_slope_X_h_ = sizes->diff_slope_X[1];
-        const int64_t diff_slope_X_w_ = sizes->diff_slope_X[2];
-        const int64_t SC = sizes->SC;
-        const int64_t SI_d_ = sizes->SI[0];
-        const int64_t SI_h_ = sizes->SI[1];
-        const int64_t SI_w_ = sizes->SI[2];
-        const int64_t SN = sizes->SN;
-        const int64_t blocks_ = opwright_ceil_div(SI_w_, 256);
-        const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t diff_slope_X__h_ = rest_0_ % SI_h_;
-            const int64_t rest_1_ = rest_0_ / SI_h_;
-            const int64_t diff_slope_X__d_ = rest_1_ % SI_d_;
-            const int64_t rest_2_ = rest_1_ / SI_d_;
-            const int64_t diff_slope_C_ = rest_2_ % SC;
-            const int64_t rest_3_ = rest_2_ / SC;
-            const int64_t diff_slope_N_ = rest_3_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, SI_w_);
-            for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; ++diff_slope_X__w_) {
-                diff_slope[diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_] = opwright_to_f16(diff_slope_sum_[(((diff_slope_N_ * SC + diff_slope_C_) * SI_d_ + diff_slope_X__d_) * SI_h_ + diff_slope_X__h_) * SI_w_ + diff_slope_X__w_]);
+}
+
+static void prelu_backward_f16_2_i(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    opwright_f16 *const diff_src = call_->diff_src;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t C = sizes->C;
+    const int64_t N = sizes->N;
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts, diff_src_X_w_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
+    const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t i_h_ = rest_0_ % I_h_;
+        const int64_t rest_1_ = rest_0_ / I_h_;
+        const int64_t i_d_ = rest_1_ % I_d_;
+        const int64_t rest_2_ = rest_1_ / I_d_;
+        const int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, I_w_);
+        for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - i_w_);
+            opwright_f16 diff_src_room_[512];
+            opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+            opwright_f16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
             }
+            opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
         }
+    }
+}
+
+static void prelu_backward_f16_2_c(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    opwright_f16 *const diff_src = call_->diff_src;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t C = sizes->C;
+    const int64_t N = sizes->N;
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t i_w_ = rest_0_ % I_w_;
+        const int64_t rest_1_ = rest_0_ / I_w_;
+        const int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        const int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_f16 diff_src_room_[512];
+            opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+            opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+            float diff_src_sum__room_[512];
+            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
+            }
+            opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+        }
+    }
+}
+
+static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    opwright_f16 *const diff_slope = call_->diff_slope;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
+    const int64_t diff_slope_N = sizes->diff_slope_N;
+    const int64_t diff_slope_C = sizes->diff_slope_C;
+    const int64_t diff_slope_X_d_ = sizes->diff_slope_X[0];
+    const int64_t diff_slope_X_h_ = sizes->diff_slope_X[1];
+    const int64_t diff_slope_X_w_ = sizes->diff_slope_X[2];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SC = sizes->SC;
+    const int64_t SN = sizes->SN;
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts, diff_slope_X_w_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
+    const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t diff_slope_X__h_ = rest_0_ % SI_h_;
+        const int64_t rest_1_ = rest_0_ / SI_h_;
+        const int64_t diff_slope_X__d_ = rest_1_ % SI_d_;
+        const int64_t rest_2_ = rest_1_ / SI_d_;
+        const int64_t diff_slope_C_ = rest_2_ % SC;
+        const int64_t rest_3_ = rest_2_ / SC;
+        const int64_t diff_slope_N_ = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, SI_w_);
+        for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; diff_slope_X__w_ += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - diff_slope_X__w_);
+            opwright_f16 diff_slope_room_[512];
+            opwright_f16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
+            opwright_f16 *restrict diff_slope_row_ = diff_slope_X_w_ == 1 ? diff_slope_first_ : diff_slope_room_;
+            const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_slope_row_[i_] = opwright_to_f16(diff_slope_sum__row_[i_]);
+            }
+            opwright_put_f16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
+        }
+    }
+}
+
+static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_backward_f16 *const call_ = context_;
+    opwright_f16 *const diff_slope = call_->diff_slope;
+    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
+    const int64_t diff_slope_N = sizes->diff_slope_N;
+    const int64_t diff_slope_C = sizes->diff_slope_C;
+    const int64_t diff_slope_X_d_ = sizes->diff_slope_X[0];
+    const int64_t diff_slope_X_h_ = sizes->diff_slope_X[1];
+    const int64_t diff_slope_X_w_ = sizes->diff_slope_X[2];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SC = sizes->SC;
+    const int64_t SN = sizes->SN;
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(SC, block_);
+    const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t diff_slope_X__w_ = rest_0_ % SI_w_;
+        const int64_t rest_1_ = rest_0_ / SI_w_;
+        const int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
+        const int64_t rest_2_ = rest_1_ / SI_h_;
+        const int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
+        const int64_t rest_3_ = rest_2_ / SI_d_;
+        const int64_t diff_slope_N_ = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, SC);
+        for (int64_t diff_slope_C_ = begin_; diff_slope_C_ < end_; diff_slope_C_ += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - diff_slope_C_);
+            opwright_f16 diff_slope_room_[512];
+            opwright_f16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
+            opwright_f16 *restrict diff_slope_row_ = diff_slope_C == 1 ? diff_slope_first_ : diff_slope_room_;
+            float diff_slope_sum__room_[512];
+            const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_slope_row_[i_] = opwright_to_f16(diff_slope_sum__row_[i_]);
+            }
+            opwright_put_f16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(prelu_backward_f16)(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_prelu_backward_f16 call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {prelu_backward_f16_0_i, prelu_backward_f16_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    }
+    if (first <= 1 && 1 < last) {
+        void (*const phases[])(void *, int64_t) = {prelu_backward_f16_1_i, prelu_backward_f16_1_c};
+        opwright_phase(team, phases[sizes->lanes_[1]], &call_);
+    }
+    if (first <= 2 && 2 < last) {
+        void (*const phases[])(void *, int64_t) = {prelu_backward_f16_2_i, prelu_backward_f16_2_c};
+        opwright_phase(team, phases[sizes->lanes_[2]], &call_);
+    }
+    if (first <= 3 && 3 < last) {
+        void (*const phases[])(void *, int64_t) = {prelu_backward_f16_3_diff_slope_X_, prelu_backward_f16_3_diff_slope_C_};
+        opwright_phase(team, phases[sizes->lanes_[3]], &call_);
     }
 }

@@ -14,75 +14,182 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void prelu_f32_portable(
-    const float *restrict src,
-    const float *restrict slope,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_prelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    const float *slope;
+    float *dst;
+    const opwright_prelu_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_prelu_f32;
+
+static void prelu_f32_0_i(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t SN = sizes->SN;
-        const int64_t SC = sizes->SC;
-        const int64_t SI_d_ = sizes->SI[0];
-        const int64_t SI_h_ = sizes->SI[1];
-        const int64_t SI_w_ = sizes->SI[2];
-        const int64_t dst_sum__at_ = part * sizes->dst_sum__cells;
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_d_ = sizes->src_X[0];
-        const int64_t src_X_h_ = sizes->src_X[1];
-        const int64_t src_X_w_ = sizes->src_X[2];
-        const int64_t slope_N = sizes->slope_N;
-        const int64_t slope_C = sizes->slope_C;
-        const int64_t slope_X_d_ = sizes->slope_X[0];
-        const int64_t slope_X_h_ = sizes->slope_X[1];
-        const int64_t slope_X_w_ = sizes->slope_X[2];
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_X_d_ = sizes->dst_X[0];
-        const int64_t dst_X_h_ = sizes->dst_X[1];
-        const int64_t dst_X_w_ = sizes->dst_X[2];
-        const int64_t N = sizes->N;
-        const int64_t C = sizes->C;
-        const int64_t I_d_ = sizes->I[0];
-        const int64_t I_h_ = sizes->I[1];
-        const int64_t I_w_ = sizes->I[2];
-        const int64_t blocks_ = opwright_ceil_div(I_w_, 256);
-        const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t i_h_ = rest_0_ % I_h_;
-            const int64_t rest_1_ = rest_0_ / I_h_;
-            const int64_t i_d_ = rest_1_ % I_d_;
-            const int64_t rest_2_ = rest_1_ / I_d_;
-            const int64_t c = rest_2_ % C;
-            const int64_t rest_3_ = rest_2_ / C;
-            const int64_t n = rest_3_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, I_w_);
+    const opwright_call_of_prelu_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const slope = call_->slope;
+    float *const dst = call_->dst;
+    const opwright_prelu_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    const int64_t SN = sizes->SN;
+    const int64_t SC = sizes->SC;
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t slope_N = sizes->slope_N;
+    const int64_t slope_C = sizes->slope_C;
+    const int64_t slope_X_d_ = sizes->slope_X[0];
+    const int64_t slope_X_h_ = sizes->slope_X[1];
+    const int64_t slope_X_w_ = sizes->slope_X[2];
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_d_ = sizes->dst_X[0];
+    const int64_t dst_X_h_ = sizes->dst_X[1];
+    const int64_t dst_X_w_ = sizes->dst_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts, dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
+    const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t i_h_ = rest_0_ % I_h_;
+        const int64_t rest_1_ = rest_0_ / I_h_;
+        const int64_t i_d_ = rest_1_ % I_d_;
+        const int64_t rest_2_ = rest_1_ / I_d_;
+        const int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, I_w_);
+        for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
+            dst_sum_[i_w_ - begin_] = 0.0f;
+        }
+        if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
             for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                dst_sum_[dst_sum__at_ + (i_w_ - begin_)] = 0.0f;
-            }
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                    dst_sum_[dst_sum__at_ + (i_w_ - begin_)] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
+                if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                    dst_sum_[i_w_ - begin_] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
                 }
             }
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                dst[n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_] = dst_sum_[dst_sum__at_ + (i_w_ - begin_)];
+        }
+        for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - i_w_);
+            float dst_room_[512];
+            float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
+            float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+            const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = dst_sum__row_[i_];
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
+        }
+    }
+}
+
+static void prelu_f32_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_prelu_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const slope = call_->slope;
+    float *const dst = call_->dst;
+    const opwright_prelu_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    const int64_t SN = sizes->SN;
+    const int64_t SC = sizes->SC;
+    const int64_t SI_d_ = sizes->SI[0];
+    const int64_t SI_h_ = sizes->SI[1];
+    const int64_t SI_w_ = sizes->SI[2];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t slope_N = sizes->slope_N;
+    const int64_t slope_C = sizes->slope_C;
+    const int64_t slope_X_d_ = sizes->slope_X[0];
+    const int64_t slope_X_h_ = sizes->slope_X[1];
+    const int64_t slope_X_w_ = sizes->slope_X[2];
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_d_ = sizes->dst_X[0];
+    const int64_t dst_X_h_ = sizes->dst_X[1];
+    const int64_t dst_X_w_ = sizes->dst_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts, dst_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t i_w_ = rest_0_ % I_w_;
+        const int64_t rest_1_ = rest_0_ / I_w_;
+        const int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        const int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; ++c) {
+            dst_sum_[c - begin_] = 0.0f;
+        }
+        if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+            for (int64_t c = begin_; c < end_; ++c) {
+                if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                    dst_sum_[c - begin_] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
+                }
             }
         }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float dst_room_[512];
+            float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
+            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+            const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = dst_sum__row_[i_];
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(prelu_f32)(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_prelu_f32 call_ = {src, slope, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {prelu_f32_0_i, prelu_f32_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }
