@@ -129,3 +129,19 @@ def test_a_gradient_that_a_person_wrote_is_held_against_differences(
     (folder / "soft_max_backward.yaml").write_text(WRITTEN.replace("- sums[b, a])", "+ sums[b, a])"), encoding="utf-8")
     assert run(folder, "--check", "soft_max") == 1
     assert "SoftMaxBackward is not the gradient of SoftMax: diff_src gives" in capsys.readouterr().out
+
+
+def test_every_gradient_that_a_shipped_spec_claims_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gradient", "--check"]) == 0
+    assert int(capsys.readouterr().out.split()[0]) > 20
+
+
+def test_explain_says_which_operation_is_the_gradient_or_why_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {
+        "soft_max(src f32[3,4])": "gradient: SoftMaxBackward",
+        "exp(src f32[3])": "gradient: derived by: opwright gradient Exp",
+        "round_to_even(src f32[3])": "gradient: none follows: its outputs do not move",
+    }
+    for call, expected in said.items():
+        assert cli.main(["explain", call]) == 0
+        assert expected in capsys.readouterr().out
