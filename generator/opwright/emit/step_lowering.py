@@ -118,10 +118,9 @@ class _Elements:
         """The number of some letters' values, the last letter fastest."""
         result: Expr = ZERO
         for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
-            digits: list[tuple[Expr, Expr]] = [(Name(c), self.extent(letter, n)) for c, n in self.copies(letter)]
-            if letter.kind == "run":
-                digits = [(self.flat(expr.Name(letter.name)), self.extent(letter, 0))]
-            for digit, extent in digits:
+            own: list[tuple[Expr, int]] = [(Name(copy), number) for copy, number in self.copies(letter)]
+            for digit, number in own if letter.kind != "run" else [(self.flat(expr.Name(letter.name)), 0)]:
+                extent = self.extent(letter, number)
                 result = digit if result == ZERO else Binary("+", Binary("*", result, extent), digit)
         return result
 
