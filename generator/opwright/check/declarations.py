@@ -16,7 +16,7 @@ from ..language.library import Page
 from ..language.model import Attribute, Constraint, Let, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
-from .rules import incomplete, kind_of_relation, repeated, unknown
+from .rules import KINDS, incomplete, kind_of_relation, repeated, unknown
 
 MAX_VARIANTS = 512
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -338,12 +338,15 @@ def relations(op: Op) -> Iterator[Problem]:
     for relation in op.relations:
         kind, _ = kind_of_relation(relation)
         if not kind:
-            yield Problem(relation.at, "relation-kind", "a relation is exactly one of equals, adjoint and gradient")
+            yield Problem(relation.at, "relation-kind", f"a relation is exactly one of {', '.join(KINDS)}")
         for key, owner, value in (("in", "adjoint", relation.in_), ("of", "gradient", relation.of)):
             if kind and (value is not None) != (kind == owner):
                 yield Problem(relation.at, "relation-key", f"'{key}' goes with {owner}, and {owner} with '{key}'")
             if value is not None:
                 yield from unknown(value, inputs, place(value, relation.at), "relation-tensor", "input")
+        if kind == "gradient_of" and (relation.with_ or relation.formats):
+            message = "a derived gradient has the names that follow: 'gradient_of' takes neither `with` nor `formats`"
+            yield Problem(relation.at, "relation-key", message)
         for ours in relation.with_.values():
             yield from unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")
         for word in relation.formats:

@@ -322,7 +322,9 @@ class StepWriter(Writer):
                 if text not in divided:
                     self.add("exactly", value=text)
                 divided.add(text)
-            text = python(self.reach(tree), self.vectors, wrap="max")
+            text, each = (python(self.reach(tree), self.vectors, wrap=wrap) for wrap in ("max", "tuple"))
+            if text != each and not self.op.spatial_rank.min:  # a call may have no spatial axis
+                text = f"max({each}, default=0)"
             if text not in bounded:
                 self.add("bound", value=text, say=say)
             bounded.add(text)
