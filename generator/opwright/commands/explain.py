@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def gradient_of(project: Project, name: str) -> str:
-    """Which operations are gradients of one, whether the command derives it, or why not; '' where there are no specs."""
+    """Which operations are gradients of one, or whether one is derived, or why not; '' where there are no specs."""
     from ..gradients import COMMAND, why_none
     from ..load import load
 
