@@ -71,7 +71,7 @@ class Equality:
         return not steps and self._proven((symbol, "unseen"), lambda world: world.unseen(symbol))
 
     def same_steps(self, was: Sequence[Step], now: Sequence[Step]) -> bool:
-        """Whether steps are, one by one, the same but for rounding, by whatever names they know what is between them."""
+        """Whether steps are the same one by one but for rounding, whatever the names of what stands between them."""
         outputs = {tensor.name for tensor in self.old.outputs}
         targets = [[step.assignments[0].target.tensor for step in steps] for steps in (was, now)]
         for number, (one, other) in enumerate(zip(*targets)):
@@ -239,17 +239,14 @@ class _World:
         return list(was) == list(now) and all(self.same(was[path], now[path]) for path in was)
 
     def same_step(self, was: Step, now: Step) -> bool:
-        """Whether two steps are the same but for rounding; whole numbers must be made in the same way."""
+        """Whether two steps are the same but for rounding."""
         if was.by != now.by or was.cases.keys() != now.cases.keys() or len(was.where) != len(now.where):
             return False
         if not all(map(self.same, was.where, now.where)):
             return False
         pairs = [(was.do, now.do)] if was.do else [(was.cases[word], now.cases[word]) for word in was.cases]
-        whole = any(row.get("accumulate") == "s64" for op in (self.old, self.new) for row in op.dtypes)
         return all(
-            one == other
-            or (one is not None and other is not None and not (whole and _divides(one, other)) and self.same(one, other))
-            for one, other in pairs
+            one == other or (one is not None and other is not None and self.same(one, other)) for one, other in pairs
         )
 
     # Formulas over elements of tensors.
@@ -376,12 +373,6 @@ def _real(tree: Expr) -> bool:
         isinstance(node, Read) or (isinstance(node, Number) and isinstance(node.value, float))
         for node in expr.walk(tree)
     )
-
-
-def _divides(*assignments: Assignment) -> bool:
-    """Whether some value is not made of sums, differences and products alone."""
-    nodes = (node for assignment in assignments for node in expr.walk(assignment.value))
-    return any(isinstance(node, Call) or (isinstance(node, Binary) and node.op not in "+-*") for node in nodes)
 
 
 def _logical(tree: Expr) -> bool:
