@@ -168,6 +168,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Semantics.init": ("semantics-edge", _number),
     "Semantics.reduce": ("semantics-sum", formula),
     "Semantics.steps": ("semantics-sum", _steps),
+    **{f"Step.{part}": ("semantics-sum", _changed) for part in ("do", "where", "by", "cases")},
     "Semantics.finish": ("semantics-finish", formula),
     "Op.normal_form": ("form-kernels", plain),
     "Relation.equals": ("relation-claim", plain),
