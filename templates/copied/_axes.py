@@ -211,8 +211,8 @@ def join(places: Places, extents: Mapping[str, Extent]) -> tuple[int, ...]:
 
 
 def fits(name: str, shape: Sequence[int], found: Mapping[str, Extent], known: Mapping[str, Extent]) -> None:
-    """The extents of a tensor must be those that are known."""
-    if any(found[axis] != extent for axis, extent in known.items()):
+    """The extents of a tensor must be those that are known; an axis that its layout leaves out has none."""
+    if any(found.get(axis, extent) != extent for axis, extent in known.items()):
         expected = ", ".join(f"{axis} = {_say(extent)}" for axis, extent in known.items())
         got = ", ".join(f"{axis} = {_say(extent)}" for axis, extent in found.items())
         raise Refusal(f"{name}-shape", name, f"of shape {tuple(shape)} ({got})", expected)
@@ -281,6 +281,12 @@ def divisor(value: Extent, say: str) -> None:
     """What an index divides by must be at least 1."""
     if any(entry < 1 for entry in (value if isinstance(value, tuple) else (value,))):
         raise Refusal("inexact-division", "shape", f"a divisor {say} = {_say(value)}", "a divisor of at least 1")
+
+
+def not_negative(value: Extent, say: str) -> None:
+    """An extent that a formula gives must be at least 0."""
+    if any(entry < 0 for entry in (value if isinstance(value, tuple) else (value,))):
+        raise Refusal("negative-extent", "shape", f"an extent {say} = {_say(value)}", "an extent of at least 0")
 
 
 def _say(extent: Extent) -> str:

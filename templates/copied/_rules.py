@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -89,6 +90,15 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def scaled(whole: int, factor: float) -> int:
+    """whole * factor in f32, rounded down."""
+    with np.errstate(all="ignore"):
+        product = float(np.float32(whole) * np.float32(factor))
+    if not math.isfinite(product):
+        raise Refusal("inexact-division", "shape", f"{whole} * {factor}", "a finite number of f32")
+    return math.floor(product)
+
+
 def _divisor(a: int, b: int) -> None:
     if b == 0:
         raise Refusal("inexact-division", "shape", f"{a} / 0", "a divisor other than 0")
@@ -97,14 +107,26 @@ def _divisor(a: int, b: int) -> None:
 prod = math.prod
 
 
-def times(extent: Extent, factor: int) -> Extent:
+def times(extent: Extent, factor: Extent) -> Extent:
     """extent * factor, axis by axis."""
-    return tuple(entry * factor for entry in extent) if isinstance(extent, tuple) else extent * factor
+    return _each(operator.mul, extent, factor)
 
 
-def divided(extent: Extent, factor: int) -> Extent:
+def divided(extent: Extent, factor: Extent) -> Extent:
     """extent / factor without remainder, axis by axis."""
-    return tuple(exact(entry, factor) for entry in extent) if isinstance(extent, tuple) else exact(extent, factor)
+    return _each(exact, extent, factor)
+
+
+def less(extent: Extent, term: Extent) -> Extent:
+    """extent - term, axis by axis."""
+    return _each(operator.sub, extent, term)
+
+
+def _each(apply: Callable[[int, int], int], extent: Extent, other: Extent) -> Extent:
+    if not isinstance(extent, tuple):
+        assert not isinstance(other, tuple)
+        return apply(extent, other)
+    return tuple(map(apply, extent, other if isinstance(other, tuple) else (other,) * len(extent)))
 
 
 def int64(name: str, value: Extent) -> Extent:
@@ -196,6 +218,27 @@ def integers(
             list(nearest),
         )
     return numbers
+
+
+def reals(
+    name: str,
+    value: object,
+    length: int,
+    *,
+    minimum: int | None = None,
+    maximum: int | None = None,
+    default: float | None = None,
+) -> tuple[float, ...]:
+    """Real numbers within their range, one per spatial axis, each rounded to f32; not given, all are `default`."""
+    if value is None and default is not None:
+        return (default,) * length
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuf":
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        raise Refusal(f"{name}-kind", name, describe(value), "a list of numbers", wrong_kind=True)
+    if len(value) != length:
+        raise Refusal(f"{name}-length", name, f"{len(value)} entries", f"{length} entries, one per spatial axis")
+    return tuple([real(name, entry, minimum=minimum, maximum=maximum) for entry in value])
 
 
 def real(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Binary, Expr, Name
+from ..language.expr import Binary, Expr, Name, Unary
 from ..language.model import Attribute, Constraint, Dim, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
@@ -22,7 +22,8 @@ from ..memo import memoised
 class AxisBinding:
     """What one axis of a tensor tells: `known` is compared, or `unknown` is solved from the extent.
 
-    `inverse` says how: `same` (U), `times` (U / factor, so U = extent * factor) or `divide` (U * factor).
+    `inverse` says how: `same` (U), `times` (U / factor, so U = extent * factor), `divided` (U * factor), or
+    `less` (U + factor).
     """
 
     axis: str
@@ -96,15 +97,49 @@ Step = ParseAttribute | Bind | Extent | Compute | Check | Join | Stated
 
 
 def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
+    """The one unknown size of an extent, and how it follows; None where that is no product, quotient or sum."""
     if isinstance(tree, Name):
         return tree.id, "same", None
-    if isinstance(tree, Binary) and tree.op in "*/":
-        left, right = tree.left, tree.right
-        if isinstance(left, Name) and left.id not in known and expr.names(right) <= known:
-            return left.id, ("divide" if tree.op == "*" else "times"), right
-        if tree.op == "*" and isinstance(right, Name) and right.id not in known and expr.names(left) <= known:
-            return right.id, "divide", left
+    if not isinstance(tree, Binary):
+        return None
+    if tree.op == "/" and isinstance(tree.left, Name) and expr.names(tree.right) <= known:
+        return tree.left.id, "times", tree.right
+    for operators, inverse in ((("*",), "divided"), (("+", "-"), "less")):
+        if tree.op in operators and (found := _taken_out(tree, operators, known)):
+            return found[0], inverse, found[1]
     return None
+
+
+def _taken_out(tree: Expr, operators: tuple[str, ...], known: set[str]) -> tuple[str, Expr | None] | None:
+    """The unknown name that stands once in a chain of operators, and the chain without it."""
+    if isinstance(tree, Name):
+        return tree.id, None
+    if not isinstance(tree, Binary) or tree.op not in operators:
+        return None
+    if expr.names(tree.right) <= known:
+        found = _taken_out(tree.left, operators, known)
+        if found is None:
+            return None
+        symbol, rest = found
+        if rest is not None:
+            return symbol, Binary(tree.op, rest, tree.right)
+        return symbol, tree.right if tree.op != "-" else Unary("-", tree.right)
+    if tree.op == "-" or not expr.names(tree.left) <= known:
+        return None
+    found = _taken_out(tree.right, operators, known)
+    return found and (found[0], tree.left if found[1] is None else Binary(tree.op, tree.left, found[1]))
+
+
+def may_be_negative(op: Op, symbol: str) -> bool:
+    """Whether a size is worked out of an extent by a difference, or by a factor whose sign no spec says."""
+    positive = {dim.symbol for dim in op.dims.values()}
+    positive |= {symbol_of(a) for a in op.attributes if a.min is not None and a.min >= 0}
+    told = (axis for step in plan(op) if isinstance(step, Bind) for way in step.ways for axis in way.axes)
+    return any(
+        axis.unknown == symbol and axis.factor is not None
+        and (axis.inverse == "less" or not expr.names(axis.factor) <= positive)
+        for axis in told
+    )  # fmt: skip
 
 
 def broadcast_sizes(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
@@ -134,6 +169,7 @@ def _bind(
             solved = _solve(extent.tree, here)
             if solved is None or solved[0] not in sizes:
                 message = f"the extent of axis {axis} of '{tensor.name}' cannot be solved for a single unknown size"
+                message += f"; give it a symbol of its own, and say in `let` or `constraints` how {extent.text} follows"
                 raise SpecInvalid([Problem(extent.at, "extent-unsolvable", message)])
             axes.append(AxisBinding(axis, extent, False, *solved))
             here.add(solved[0])
@@ -179,7 +215,7 @@ def plan(op: Op) -> tuple[Step, ...]:
     known: set[str] = set()
 
     scalars = [a for a in op.attributes if a.type not in ("s64[]", "f32[]")]
-    lists = [a for a in op.attributes if a.type == "s64[]" and has_symbol(a)]
+    lists = [a for a in op.attributes if a.type in ("s64[]", "f32[]") and has_symbol(a)]
     for attribute in (*scalars, *lists):
         steps.append(ParseAttribute(attribute))
         if has_symbol(attribute):

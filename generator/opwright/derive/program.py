@@ -79,6 +79,11 @@ class Part:
     def reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(read for formula in self.formulas for read in formula.reads))
 
+    def letters_of(self, formula: Formula) -> tuple[str, ...]:
+        """The letters that one of its formulas walks, with what `where` says."""
+        used = _names(formula.assignment).union(*(expr.names(guard.tree) for guard in self.where))
+        return tuple(letter for letter in self.letters if letter in used)
+
     @property
     def source(self) -> str:
         """The field of the spec that it stands in."""

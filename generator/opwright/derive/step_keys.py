@@ -5,16 +5,18 @@ In: an operation whose entries are complete. Out: problems. What steps cannot sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 
 from ..language import expr
 from ..language.dtypes import OF_STEPS
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from ..language.kinds import Kind
 from ..language.model import Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
 from .program import readable_lists
+from .whole import is_whole, kinds_in_steps
 
 # Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
 INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"}
@@ -94,8 +96,6 @@ def _is_number(text: str) -> bool:
 
 
 def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
-    if not tensor.dims:
-        yield Problem(tensor.at, "tensor-axes", f"'{tensor.name}' needs dims: at least one axis or run of axes")
     for axis in tensor.broadcast:
         yield from unknown(axis, tensor.dims, place(axis, tensor.at), "tensor-broadcast", f"axis of '{tensor.name}'")
     words = words_of_attributes(op)
@@ -252,8 +252,11 @@ def _attributes(op: Op) -> Iterator[Problem]:
                 yield Problem(attribute.at, "dtype-of", message)
         if attribute.per is not None:
             yield from unknown(attribute.per, scalars, place(attribute.per, attribute.at), "attribute-per", "size")
-        if attribute.type == "f32[]" and attribute.per is None:
-            yield Problem(attribute.at, "attribute-per", f"'{name}' needs `per`: the size that it has an entry for")
+        if attribute.per is not None and attribute.length is not None:
+            yield Problem(attribute.at, "attribute-per", f"'{name}' has an entry `per` cell or, by `length`, per axis")
+        if attribute.type == "f32[]" and attribute.per is None and attribute.length != "spatial":
+            message = f"'{name}' needs `per`, the size that it has an entry for, or `length: spatial`"
+            yield Problem(attribute.at, "attribute-per", message)
 
 
 def dtypes(op: Op) -> Iterator[Problem]:
@@ -293,21 +296,25 @@ def _whole(op: Op, row: Mark) -> Iterator[Problem]:
     """Steps that make real numbers, which a row that accumulates in s64 cannot hold."""
     real = {attribute.symbol or attribute.name for attribute in op.attributes if attribute.type == "f32"}
     real_lists = {attribute.name for attribute in readable_lists(op) if attribute.type == "f32[]"}
+    kinds = kinds_in_steps(op)
     for step in op.semantics.steps:
         for assignment in step.assignments:
-            for node in _outside_indices(assignment.value):
-                wrong = isinstance(node, Call) and node.function in INEXACT
+            for node in _outside_integers(assignment.value, kinds):
+                wrong = isinstance(node, Call) and (node.function in INEXACT or node.function in ("floor", "ceil"))
                 wrong = wrong or (isinstance(node, Binary) and node.op == "/")
                 wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
                 wrong = wrong or (isinstance(node, Name) and node.id in real)
                 if wrong or (isinstance(node, Read) and node.tensor in real_lists):
                     at = assignment.value_at.moved(node.column)
                     message = f"this makes real numbers, but the row of {row} accumulates in s64"
+                    message += "; f64 holds whole numbers up to 2**53"
                     yield Problem(at, "dtype-accumulate", message)
 
 
-def _outside_indices(tree: Expr) -> Iterator[Expr]:
+def _outside_integers(tree: Expr, kinds: Mapping[str, Kind]) -> Iterator[Expr]:
+    """The nodes of a value, without indices and quotients that stay integers."""
+    if isinstance(tree, Call) and tree.function in ("floor", "ceil") and is_whole(tree, kinds):
+        return
     yield tree
-    quotient = isinstance(tree, Call) and tree.function in ("floor", "ceil")
-    for child in () if isinstance(tree, Read) or quotient else expr.children(tree):
-        yield from _outside_indices(child)
+    for child in () if isinstance(tree, Read) else expr.children(tree):
+        yield from _outside_integers(child, kinds)

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind, kind_of
-from ..language.model import Op, Step
+from ..language.model import Op, Step, Tensor
 from ..language.schema import RESERVED, RESERVED_BY_CALL, Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import symbol_kinds
 from .program import assignments, kind_of_extent, program, readable_lists
 from .step_keys import unknown, words_of_attributes
+from .whole import divisors, within_values
 
 BETWEEN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
@@ -207,14 +208,18 @@ def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
         calls = isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "prod", "number")
         if isinstance(node, Read) or calls:
             yield Problem(at, "semantics-index", "an index is made with + - * % floor ceil min max prod and number")
-        if isinstance(node, Binary) and node.op in "/%" and expr.names(node.right) & letters:
-            yield Problem(at, "semantics-index", "a divisor in an index is made of symbols, not of letters")
-        if isinstance(node, Call) and node.function in ("floor", "ceil"):
-            continue
+    yield from _quotients(tree, letters, at, "index")
+
+
+def _quotients(tree: Expr, letters: set[str], at: Mark, what: str) -> Iterator[Problem]:
+    """Integers are divided by symbols, which a call can check, and rounded where a letter may leave a remainder."""
+    if any(expr.names(divisor) & letters for divisor in divisors(tree)):
+        hint = "" if what != "value" else "; a real number in the quotient, as in floor((m + 0.0) / n), makes it real"
+        yield Problem(at, f"semantics-{what}", f"a divisor of integers is made of symbols, not of letters{hint}")
     floored = {id(c.arguments[0]) for c in expr.walk(tree) if isinstance(c, Call) and c.function in ("floor", "ceil")}
     for node in expr.walk(tree):
         if isinstance(node, Binary) and node.op == "/" and id(node) not in floored and expr.names(node.left) & letters:
-            yield Problem(at, "semantics-index", "a quotient of letters may leave a remainder; say floor(a / b)")
+            yield Problem(at, f"semantics-{what}", "a quotient of letters may leave a remainder; say floor(a / b)")
 
 
 def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
@@ -230,8 +235,10 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
     yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
-        if isinstance(node, Call) and node.function in ("any", "all"):
+        if isinstance(node, Call) and node.function in ("any", "all", "scaled"):
             yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is no function of values")
+    for tree in within_values(assignment.value, scope):
+        yield from _quotients(tree, set(letters), at, "value")
 
 
 def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
@@ -253,6 +260,7 @@ def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]
         ):
             message = "where compares integers, axis by axis, made with + - * % floor ceil min max and number"
             yield Problem(guard.at.moved(node.column), "semantics-where", message)
+    yield from _quotients(guard.tree, set(letters), guard.at, "where")
 
 
 def _numbers(tree: Expr, letters: Mapping[str, str], at: Mark) -> Iterator[Problem]:
@@ -273,9 +281,20 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     parts = program(op).parts
     read = {found.tensor for part in parts for found in part.reads}
     for tensor in op.data_inputs:
-        if tensor.name not in read and not tensor.optional:
+        if tensor.name not in read and not tensor.optional and not _tells(op, tensor):
             yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
     used = {letter for part in parts for letter in part.letters}
     for letter, extent in op.semantics.ranges.items():
         if letter not in used:
             yield Problem(extent.at, "letter-unused", f"no step uses the letter '{letter}'")
+
+
+def _tells(op: Op, tensor: Tensor) -> bool:
+    """Whether an input that no step reads tells a size, or a row of data types, that no other required input does."""
+    if tensor.optional or tensor.when is not None:
+        return False
+    others = [t for t in op.data_inputs if t is not tensor and not t.optional and t.when is None]
+    known = {extent.tree for other in others for axis, extent in other.dims.items() if axis not in other.broadcast}
+    rows = {tuple(row.get(other.name) for other in others) for row in op.dtypes}
+    sizes = any(isinstance(extent.tree, Name) and extent.tree not in known for extent in tensor.dims.values())
+    return sizes or len(rows) < len(op.dtypes)

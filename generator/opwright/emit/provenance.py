@@ -30,6 +30,7 @@ def provenance(op: Op) -> dict[str, dict[str, str]]:
         "memory": place(op.at.key("outputs")),
         "inexact-division": place(op.at.key("constraints")),
         "index-overflow": place(op.semantics.at),
+        "negative-extent": place(op.semantics.at),
     }
     for attribute in op.attributes:
         for suffix in ("missing", "kind", "int64", "length", "range", "value"):

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..derive import bounds
 from ..derive.access import substitute
-from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, plan
+from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, may_be_negative, plan
 from ..derive.missing_axes import ABSENT
 from ..derive.sizes import uses_absent
 from ..language import expr
@@ -163,7 +163,9 @@ class Writer:
         name = attribute.name or ""
         limits = {"minimum": attribute.min, "maximum": attribute.max}
         fields: dict[str, Any] = {"name": name, "symbol": symbol_of(attribute)}
-        given = {key: value for key, value in limits.items() if value is not None}
+        given: dict[str, float] = {key: value for key, value in limits.items() if value is not None}
+        if attribute.type == "f32[]" and attribute.default is not None:
+            given["default"] = float(attribute.default)
         if attribute.type == "s64[]":
             if attribute.surplus is not None:
                 given["surplus"] = attribute.surplus
@@ -172,7 +174,10 @@ class Writer:
         fields["options"] = "".join(f", {key}={value}" for key, value in given.items())
         fields["length"] = "rank" if attribute.length == "spatial" else "None"
         self.add(
-            {"s64": "integer", "s64[]": "integers", "f32": "real", "string": "word"}[attribute.type or ""], **fields
+            {"s64": "integer", "s64[]": "integers", "f32": "real", "f32[]": "reals", "string": "word"}[
+                attribute.type or ""
+            ],
+            **fields,
         )
 
     def ranks(self) -> None:
@@ -257,7 +262,7 @@ class Writer:
                 continue
             here: expr.Expr = expr.Name(f'{axes}["{axis.axis}"]')
             if axis.factor is not None:
-                operator = "*" if axis.inverse == "times" else "/"
+                operator = {"times": "*", "divided": "/", "less": "-"}[axis.inverse]
                 here = expr.Binary(operator, here, substitute(axis.factor, told))
             told[axis.unknown or ""] = here
         return found
@@ -267,8 +272,7 @@ class Writer:
 
     def extent(self, step: Extent) -> None:
         symbol, minimum = step.dim.symbol, step.dim.min or 0
-        measured = symbol not in self.op.shape
-        if minimum == 0 and measured:
+        if minimum == 0 and symbol not in self.op.shape and not may_be_negative(self.op, symbol):
             return
         tensor = next(t for t in self.op.tensors if any(symbol in expr.names(e.tree) for e in self.extents(t)))
         argument = f"{tensor.name}_giver" if self.op.stated_by(tensor) else f'"{tensor.name}"'

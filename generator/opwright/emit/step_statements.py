@@ -6,16 +6,17 @@ a tensor may have a length that only its shape tells; a spec in which two have i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ..derive.call_plan import Bind, Check, Compute, Extent, Join, Stated, plan
 from ..derive.program import kind_of_extent, program
+from ..derive.whole import divisors, exact_quotients, whole_trees
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
 from ..language.source import Problem, SpecInvalid
-from ..language.types import has_symbol, is_places
+from ..language.types import has_symbol, is_places, symbol_of
 from .printing import python
 from .python_module import Statement, Writer
 
@@ -34,7 +35,7 @@ class StepWriter(Writer):
         for attribute in op.attributes:
             name = attribute.name or ""
             if attribute.type == "bool":
-                self.add("truth", name=name)
+                self.add("truth", name=name, symbol=symbol_of(attribute))
             elif attribute.dtype_of:
                 self.add("dtype_word", name=name, default=self.default_dtype(attribute))
             elif attribute.type == "string":
@@ -47,7 +48,7 @@ class StepWriter(Writer):
         for attribute in op.attributes:
             if attribute.type in ("s64", "f32"):
                 self.parse(attribute)
-            elif attribute.type == "f32[]" or (attribute.per and attribute.type == "s64[]"):
+            elif attribute.per:
                 self.add("list", name=attribute.name, function="reals" if attribute.type == "f32[]" else "integers")
         if op.spatial_rank.max == 0 or not self.vectors - op.runs:
             self.add("no_rank")
@@ -71,6 +72,7 @@ class StepWriter(Writer):
             if tensor.when is not None:
                 condition = python(tensor.when.tree, self.vectors)
                 self.add("presence", name=tensor.name, when=condition, say=tensor.when.text, optional=tensor.optional)
+        self.formulas()
         self.reaches()
         self.numbers()
         for tensor in op.outputs:
@@ -104,6 +106,10 @@ class StepWriter(Writer):
                 found[axis] = "rank" if kind == "spatial" else f"{symbol}_n_" if symbol else "1"
         return found
 
+    def left_out(self, tensor: Tensor, axis: str) -> bool:
+        """Whether some word of the layout leaves out an axis."""
+        return tensor.layout is not None and any(axis not in row for row in self.op.layouts[tensor.layout].values())
+
     def lackable(self, tensor: Tensor, axis: str) -> str:
         """The size of an axis that the array may lack; '' where it may not."""
         tree = tensor.dims[axis].tree
@@ -126,7 +132,7 @@ class StepWriter(Writer):
         self.add("guarded" if absent else "plain", name=tensor.name, body=body)
         if "" in self.counted and not told:
             for attribute in self.op.attributes:
-                if attribute.type == "s64[]" and has_symbol(attribute):
+                if attribute.type in ("s64[]", "f32[]") and has_symbol(attribute):
                     self.parse(attribute)
 
     def _sub(self, make: Any) -> tuple[Statement, ...]:
@@ -151,6 +157,8 @@ class StepWriter(Writer):
             hint = "an attribute with `locates` can say where one of them begins"
             raise SpecInvalid([Problem(tensor.at, "run-ambiguous", f"{message}; {hint}")])
         counts = self.counts(tensor)
+        for axis in (axis for axis in counts if axis not in unknown and self.left_out(tensor, axis)):
+            counts[axis] = f'({counts[axis]} if "{axis}" in {self.order(tensor)} else 0)'
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
         fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
@@ -250,18 +258,21 @@ class StepWriter(Writer):
     def learn(self, step: Bind) -> None:
         """What the extents of a tensor tell, and what they must be."""
         found = step.ways[0].axes
-        known = {
-            axis.axis: self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))
-            for axis in found
-            if axis.known
-        }
-        if known:
-            self.add("fits", name=step.tensor.name, known=known)
+        told = {axis.unknown for axis in found}
+        before, after = dict[str, str](), dict[str, str]()
+        for axis in found:
+            if axis.known:
+                known = after if expr.names(axis.extent.tree) & told else before
+                known[axis.axis] = self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))
+        if before:
+            self.add("fits", name=step.tensor.name, known=before)
         for axis in found:
             if not axis.known:
                 factor = self.print(axis.factor) if axis.factor is not None else ""
                 fields = {"symbol": axis.unknown, "axis": axis.axis, "inverse": axis.inverse, "factor": factor}
                 self.add("learned", name=step.tensor.name, **fields)
+        if after:
+            self.add("fits", name=step.tensor.name, known=after)
 
     def join(self, step: Join) -> None:
         if all(tensor.optional or tensor.when is not None for tensor, _, _ in step.axes):
@@ -291,24 +302,38 @@ class StepWriter(Writer):
 
     # Indices, outputs.
 
+    def formulas(self) -> None:
+        """Extents that formulas give, of outputs and of letters: none is negative, nor leaves a remainder."""
+        extents = [extent for tensor in self.op.outputs if tensor.when is None for extent in tensor.dims.values()]
+        trees = {extent.tree: extent.text for extent in (*extents, *self.op.semantics.ranges.values())}
+        sizes = {dim.symbol for dim in self.op.dims.values()}
+        for tree, text in trees.items():
+            plain = isinstance(tree, (Name, Number)) and not expr.names(tree) - sizes
+            if not plain and not expr.names(tree) & self.op.runs:
+                self.add("not_negative", value=self.print(tree, self.is_vector_axis(tree)), say=text)
+
     def reaches(self) -> None:
-        """How far indices reach that are more than a letter, and what they divide by."""
-        seen: set[str] = set()
-        for part in self.program.parts:
-            for read in (part.target, *part.reads):
-                for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
-                    if isinstance(index, (Name, Number)):
-                        continue
-                    tree = self.reach(index)
-                    text = python(tree, self.vectors, wrap="max")
-                    if text not in seen:
-                        self.add("bound", value=text, say=f"{read.tensor}.{axis.name}")
-                    seen.add(text)
-                    for node in _divisors(index):
-                        text = python(node, self.vectors)
-                        if not isinstance(node, Number) and text not in seen:
-                            self.add("divisor", value=text)
-                        seen.add(text)
+        """How far integers reach that are more than a letter, and what they divide by."""
+        bounded, divided = set[str](), set[str]()
+        for say, tree in whole_trees(self.op):
+            if isinstance(tree, (Name, Number)):
+                continue
+            for node in divisors(tree):
+                text = python(node, self.vectors)
+                if not isinstance(node, Number) and text not in divided:
+                    self.add("divisor", value=text)
+                divided.add(text)
+            for quotient in exact_quotients(tree):
+                text = python(quotient, self.vectors)
+                if text not in divided:
+                    self.add("exactly", value=text)
+                divided.add(text)
+            text, each = (python(self.reach(tree), self.vectors, wrap=wrap) for wrap in ("max", "tuple"))
+            if text != each and not self.op.spatial_rank.min:  # a call may have no spatial axis
+                text = f"max({each}, default=0)"
+            if text not in bounded:
+                self.add("bound", value=text, say=say)
+            bounded.add(text)
 
     def reach(self, tree: Expr) -> Expr:
         """A bound of an index' magnitude: letters at their extents, every minus a plus."""
@@ -352,12 +377,6 @@ class StepWriter(Writer):
         self.stand(tensor, self.counts(tensor))
         extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
         self.add("shaped", name=tensor.name, extents=extents)
-
-
-def _divisors(tree: Expr) -> Iterator[Expr]:
-    for node in expr.walk(tree):
-        if isinstance(node, Binary) and node.op in "/%":
-            yield node.right
 
 
 def _tuple(parts: Iterable[str]) -> str:

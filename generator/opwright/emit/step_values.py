@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..derive.whole import is_whole
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import COMPARISONS, LOGIC, Read
@@ -51,17 +52,7 @@ class Values:
 
     def is_whole(self, tree: expr.Expr) -> bool:
         """Whether a tree is made of integers only, so that integers say it exactly."""
-        if isinstance(tree, expr.Name):
-            return self.kinds[tree.id].base == "int"
-        if isinstance(tree, expr.Number):
-            return isinstance(tree.value, int)
-        if isinstance(tree, Read) or (isinstance(tree, expr.Binary) and tree.op == "/"):
-            return False
-        if isinstance(tree, expr.Call) and tree.function in ("floor", "ceil"):
-            return all(map(self.is_whole, expr.children(tree.arguments[0])))
-        if isinstance(tree, expr.Call) and tree.function not in ("min", "max", "prod", "number"):
-            return False
-        return all(map(self.is_whole, expr.children(tree)))
+        return is_whole(tree, self.kinds)
 
     def cell(self, tree: expr.Expr) -> Expr:
         """The value of a cell, a truth value as 1 or 0."""

@@ -39,6 +39,8 @@ FUNCTIONS = {
 }
 # Of a vector: an extent of 1 for each of its axes.
 VECTOR_FUNCTIONS = {"ones": (1, 1)}
+# Of an integer and a real number: their product in f32, rounded down.
+SCALE_FUNCTIONS = {"scaled": (2, 2)}
 # Of letters of steps: the number of their values, the last letter fastest.
 LETTER_FUNCTIONS = {"number": (1, 8)}
 # What only the values of steps are made with.
@@ -47,7 +49,7 @@ REAL_FUNCTIONS = {
     "pow": (2, 2),
     "select": (3, 3),
 }
-ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
+ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **SCALE_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
 REDUCTIONS = ("any", "all", "prod")
 
 
@@ -113,8 +115,8 @@ class Inexact(ArithmeticError):  # noqa: N818  # named for what it says
 
 
 _TOKEN = re.compile(
-    r"(?P<space>[ \t]+)|(?P<real>[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)|(?P<int>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
+    r"(?P<space>[ \t]+)|(?P<real>[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+))|(?P<int>[0-9]+)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<op>==|!=|<=|>=|[-+*/%<>()\[\],])"
 )
 
 
@@ -234,6 +236,8 @@ class _Parser:
                 raise self.error(column, f"{text} does not fit into 64 bits")
             return Number(value, column)
         if kind == "real":
+            if not math.isfinite(float(text)):
+                raise self.error(column, f"{text} is greater than every real number; write inf")
             return Number(float(text), column)
         if kind == "name":
             return self.named(text, column)

@@ -16,22 +16,26 @@ from ..language.model import Op, Tensor
 
 Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
 Facts = dict[str, Fact]
+_UNDONE = {"*": "/", "/": "*", "+": "-", "-": "+"}
 
 
 def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
     """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
-    unknown = expr.names(tree) - facts.keys()
-    extent = Name("")
-    if not unknown:
+    if not expr.names(tree) - facts.keys():
         return "", tree
+    return _taken_off(tree, Name(""), facts)
+
+
+def _taken_off(tree: Expr, extent: Expr, facts: Facts) -> tuple[str, Expr] | None:
+    """The symbol inside, once what is known is taken off from the outside."""
     if isinstance(tree, Name):
         return tree.id, extent
-    if len(unknown) == 1 and isinstance(tree, Binary) and tree.op in "*/":
-        (symbol,) = unknown
-        if tree.left == Name(symbol) and symbol not in expr.names(tree.right):
-            return symbol, Binary("/" if tree.op == "*" else "*", extent, tree.right)
-        if tree.op == "*" and tree.right == Name(symbol) and symbol not in expr.names(tree.left):
-            return symbol, Binary("/", extent, tree.left)
+    if not isinstance(tree, Binary) or tree.op not in _UNDONE:
+        return None
+    if not expr.names(tree.right) - facts.keys():
+        return _taken_off(tree.left, Binary(_UNDONE[tree.op], extent, tree.right), facts)
+    if tree.op in "*+" and not expr.names(tree.left) - facts.keys():
+        return _taken_off(tree.right, Binary(_UNDONE[tree.op], extent, tree.left), facts)
     return None
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..derive.program import INITIAL, Array, Part, program
 from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
-from ..language.model import Op
+from ..language.model import Op, Step
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK, rounded
+from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_real, letters_of
 from .step_call import StepValidation
 from .validate import NUMPY
 from .validate_steps import validate_steps
@@ -50,11 +50,14 @@ class _Run:
     def __init__(self, op: Op, call: StepValidation) -> None:
         assert call.row is not None
         self.op, self.call, self.row = op, call, call.row
-        self.program = program(op)
+        self.axes = {name: axes_of(op, name) for name in arrays_of(op)}
+        self.reals = {
+            attribute.symbol or attribute.name or "" for attribute in op.attributes if attribute.type == "f32"
+        }
         self.whole = self.row["accumulate"] == "s64"
         self.dtype = np.dtype(np.int64 if self.whole else np.float64)
         self.symbols: dict[str, Any] = dict(call.values)
-        self.shapes = {name: self.shape(array) for name, array in self.program.arrays.items()}
+        self.shapes = {name: self.shape(name) for name in self.axes}
         self.data: dict[str, Any] = {}
         for tensor in op.data_inputs:
             shape = self.shapes[tensor.name]
@@ -65,61 +68,60 @@ class _Run:
         for name, entries in call.lists.items():
             self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
 
-    def shape(self, array: Array) -> tuple[int, ...]:
+    def shape(self, name: str) -> tuple[int, ...]:
         """The extents of an array, axis by axis in the order of the spec."""
-        return tuple(extent for axis in array.axes for extent in each(evaluate(axis.extent, self.symbols)))
+        return tuple(extent for tree in self.axes[name].values() for extent in each(evaluate(tree, self.symbols)))
 
     def canonical(self, name: str, array: Any) -> Any:
         """An array with its axes in the order of the spec and at their full extents."""
         places = self.call.places[name]
         shape: list[int] = []
-        for axis in self.program.arrays[name].axes:
-            whole, spots = each(evaluate(axis.extent, self.symbols)), places.get(axis.name, ())
+        for axis, tree in self.axes[name].items():
+            whole, spots = each(evaluate(tree, self.symbols)), places.get(axis, ())
             shape += [1] * (len(whole) - len(spots)) + [array.shape[spot] for spot in spots]
-        order = [spot for axis in self.program.arrays[name].axes for spot in places.get(axis.name, ())]
+        order = [spot for axis in self.axes[name] for spot in places.get(axis, ())]
         moved = np.transpose(array, order).astype(self.dtype).reshape(shape)
         return np.broadcast_to(moved, self.shapes[name])
 
     def results(self) -> dict[str, Any]:
-        for part in self.program.parts:
-            self.step(part)
+        for step in self.op.semantics.steps:
+            self.step(step)
         found = {}
         for tensor in self.op.outputs:
             if tensor.name not in self.call.shapes:
                 continue
             places = self.call.places[tensor.name]
-            order = [spot for axis in self.program.arrays[tensor.name].axes for spot in places.get(axis.name, ())]
+            order = [spot for axis in self.axes[tensor.name] for spot in places.get(axis, ())]
             shape = self.call.shapes[tensor.name]
             cells = stored(self.data[tensor.name], self.row[tensor.name]).reshape([shape[spot] for spot in order])
             found[tensor.name] = np.ascontiguousarray(np.transpose(cells, np.argsort(order))).reshape(shape)
         return found
 
-    def step(self, part: Part) -> None:
-        target = part.target
+    def step(self, step: Step) -> None:
+        assignment = chosen(step, self.call.words.get(step.by or "", ""))
+        target, reads = assignment.target, dict.fromkeys(expr.reads(assignment.value))
         if target.tensor not in self.data:
-            first = INITIAL[part.operator]
+            first = BEGINNING[assignment.op]
             if self.whole and math.isinf(first):
                 first = MIN_S64 if first < 0 else -(MIN_S64 + 1)
             size = math.prod(self.shapes[target.tensor])
             self.data[target.tensor] = np.full(size, first, self.dtype)
-        word = self.call.words.get(part.by or "", "")
-        formula = next(formula for formula in part.formulas if formula.word == word)
-        for letters in self.walk(part.letters):
+        for letters in self.walk(letters_of(self.op, step, assignment)):
             at, taken = self.position(target, letters)
             spots = {}
-            for read in formula.reads:
+            for read in reads:
                 spots[read], inside = self.position(read, letters)
                 taken = taken & inside
-            for guard in part.where:
+            for guard in step.where:
                 for axis in range(max(self.rank(), 1)):
                     taken = taken & integers(guard.tree, letters, axis)
             kept = {name: _kept(value, taken) for name, value in letters.items()}
-            value = self.value(formula.value, kept, {read: spot[taken] for read, spot in spots.items()})
+            value = self.value(assignment.value, kept, {read: spot[taken] for read, spot in spots.items()})
             value = np.broadcast_to(np.asarray(value).astype(self.dtype), at[taken].shape)
-            if part.operator == "set":
+            if assignment.op == "set":
                 self.data[target.tensor][at[taken]] = value
             else:
-                _COMBINE[part.operator].at(self.data[target.tensor], at[taken], value)
+                _COMBINE[assignment.op].at(self.data[target.tensor], at[taken], value)
 
     def rank(self) -> int:
         vectors = [
@@ -131,7 +133,7 @@ class _Run:
 
     def walk(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Every combination of some letters, a chunk at a time, with the symbols of the call."""
-        extents = {name: evaluate(self.program.letters[name].extent, self.symbols) for name in names}
+        extents = {name: evaluate(self.op.semantics.ranges[name].tree, self.symbols) for name in names}
         shape = [entry for extent in extents.values() for entry in each(extent)]
         for start in range(0, math.prod(shape), CHUNK):
             flat = np.arange(start, min(start + CHUNK, math.prod(shape)))
@@ -152,14 +154,14 @@ class _Run:
         at = letters[""]
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[read.tensor])
-        for axis, index in zip(self.program.arrays[read.tensor].axes, read.indices, strict=True):
-            if axis.kind == "run" and not isinstance(index, Name):  # the number of a cell
-                extent = math.prod(next(extents) for _ in each(evaluate(axis.extent, self.symbols)))
+        for tree, index in zip(self.axes[read.tensor].values(), read.indices, strict=True):
+            if axis_kind(self.op, tree) == "run" and not isinstance(index, Name):  # the number of a cell
+                extent = math.prod(next(extents) for _ in each(evaluate(tree, self.symbols)))
                 here = integers(index, letters)
                 inside = inside & (here >= 0) & (here < extent)
                 at = at * extent + here
                 continue
-            for number in range(len(each(evaluate(axis.extent, self.symbols)))):
+            for number in range(len(each(evaluate(tree, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
                 inside = inside & (here >= 0) & (here < extent)
@@ -190,14 +192,7 @@ class _Run:
         """floor and ceil of a quotient of integers: no element and no real number in it."""
         if tree.function not in ("floor", "ceil"):
             return False
-        reals = {a.symbol or a.name for a in self.op.attributes if a.type == "f32"}
-        return not any(
-            isinstance(node, Read)
-            or (isinstance(node, Number) and isinstance(node.value, float))
-            or (isinstance(node, Name) and node.id in reals)
-            or (isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS)
-            for node in expr.walk(tree)
-        )
+        return not any(is_real(node, self.reals) for node in expr.walk(tree))
 
 
 def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:

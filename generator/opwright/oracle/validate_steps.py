@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..derive.program import kind_of_extent
 from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Call, Inexact, Name
 from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
 from .extents import Fact, Facts, each, extents_said
+from .statements import axis_kind, uneven
 from .step_call import Places, StepValidation
 from .validate import NUMPY, Array, UndecidedError, Validator
 
@@ -167,7 +167,7 @@ class StepValidator(Validator):
 
     def count(self, tensor: Tensor, axis: str, lengths: Mapping[str, int]) -> int:
         extent = tensor.dims[axis].tree
-        kind = kind_of_extent(self.op, extent)
+        kind = axis_kind(self.op, extent)
         if kind in ("run", "ones"):
             return lengths[next(iter(expr.loose_names(extent)))]
         if axis in tensor.may_lack and isinstance(extent, Name):
@@ -188,7 +188,7 @@ class StepValidator(Validator):
         order = self.order(tensor)
         counts = {axis: self.count(tensor, axis, lengths) for axis in order}
         for axis in self.broadcasts(tensor):
-            if axis in counts and kind_of_extent(self.op, tensor.dims[axis].tree) == "run":
+            if axis in counts and axis_kind(self.op, tensor.dims[axis].tree) == "run":
                 rest = ndim - sum(count for other, count in counts.items() if other != axis)
                 counts[axis] = min(max(rest, 0), counts[axis])
         if sum(counts.values()) != ndim:
@@ -258,7 +258,7 @@ class StepValidator(Validator):
         found: Facts = {}
         for axis, spots in self.places[name].items():
             extents = tuple(shape[spot] for spot in spots)
-            vector = kind_of_extent(self.op, tensor.dims[axis].tree) != "one"
+            vector = axis_kind(self.op, tensor.dims[axis].tree) != "one"
             found[axis] = extents if vector else extents[0] if extents else 1
         return found
 
@@ -266,7 +266,7 @@ class StepValidator(Validator):
         """All that follows; what contradicts is noted."""
         op = self.op
         for attribute in op.attributes:
-            if attribute.type in ("s64", "f32") or (attribute.type == "s64[]" and attribute.length):
+            if attribute.type in ("s64", "f32") or (attribute.type in ("s64[]", "f32[]") and attribute.length):
                 self.read_number(attribute)
         facts: Facts = dict(self.given)
         facts |= self.joined(lengths)
@@ -301,6 +301,11 @@ class StepValidator(Validator):
         for constraint in op.constraints:
             if constraint.expr and not all(each(self.value(constraint.expr, facts))):
                 self.note(constraint.id or "")
+        letters = [] if self.broken else [self.value(extent, facts) for extent in op.semantics.ranges.values()]
+        if any(entry < 0 for extent in letters for entry in each(extent)):
+            self.note("negative-extent")
+        if not self.broken and uneven(op, facts):
+            self.note("inexact-division")
         return facts
 
     def state_extents(self, attribute: Attribute, facts: Facts) -> bool:
@@ -395,6 +400,8 @@ class StepValidator(Validator):
                 self.note("inexact-division")
                 continue
             self.places[tensor.name] = places
+            if any(entry < 0 for extent in extents.values() for entry in extent):
+                self.note("negative-extent")
             cells = dict(self._cells(places, extents))
             shapes[tensor.name] = tuple(cells[spot] for spot in range(ndim))
         return shapes

@@ -6,8 +6,7 @@
 // a time: chunks of some vectors, few enough for the caches that threads share. A task of a stage is a block of rows
 // against a share of its vectors. Where there are many small products, each is a task of its own.
 
-#include "contraction.h"
-#include "solve.h"
+#include "contraction_few.h"
 
 enum {
     CHUNK_UNITS = 512,         // of terms
@@ -18,6 +17,7 @@ enum {
     TASKS = 4,                 // for each worker, so that all end together
     PACKED_VECTORS = 8,        // of a task that packs
     AHEAD = 16,                // terms that are asked for before they are packed
+    FAR_APART = 2048,          // bytes between rows of left: multiples of it share few sets of the first cache
 };
 
 typedef struct plan {
@@ -45,7 +45,6 @@ typedef struct call {
 } call;
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
-static int64_t out_size(const plan *p) { return p->q.elements ? (int64_t)sizeof(elem) : 4; }
 
 static void exchange(opwright_contraction *q) {
     const opwright_contraction old = *q;
@@ -57,8 +56,10 @@ static void exchange(opwright_contraction *q) {
     memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
 }
 
-// Whether columns and rows, right and left, are better exchanged: lanes are what out has side by side.
+// Whether columns and rows, right and left, are better exchanged: lanes are what out has side by side, or more of.
 static bool exchanges(const opwright_contraction *q) {
+    if (min(q->columns, q->rows) <= FEW_ROWS)
+        return q->columns < q->rows;
     if (q->columns < LANES && q->rows >= LANES)
         return true;
     return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
@@ -82,8 +83,9 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     const int64_t vector_bytes = p->chunk * LANES * 4;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
+    const bool spread = q->left_row * (int64_t)sizeof(elem) % FAR_APART != 0;
     p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
-                  p->vectors <= 2 * p->wide;
+                  spread && p->vectors <= 2 * p->wide;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
         const int64_t most = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
@@ -139,25 +141,42 @@ static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t ro
                       min(LANES, units - u));
 }
 
-// The panels of vectors [first, first + count) of right, the terms of a chunk: lanes past the last column are 0.
+// The panels of vectors [first, first + count) of right, the terms of a chunk: lanes past the last column are 0. Where
+// columns lie side by side, all vectors of a term are read before the next, so that whole lines of memory come in order.
+static void pack_beside(const plan *p, const elem *right, int64_t left, int64_t lanes, int64_t units, int64_t count, unit *to) {
+    const opwright_contraction *q = &p->q;
+    const uintptr_t line = (uintptr_t)q->right_term * sizeof(elem);
+    for (int64_t u = 0; u < units; u++, right += UNIT_CHANNELS * q->right_term, left -= UNIT_CHANNELS)
+        for (int64_t v = 0, width; v < count; v += width) {
+            width = panel_width(p, v, count);
+            for (int64_t i = v; i < v + width; i++) {
+                const elem *from = right + i * LANES;
+                for (int64_t j = 0; j < UNIT_CHANNELS; j++)
+                    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(j + AHEAD) * line));
+                vec_store((float *)(void *)(to + (v * units + u * width + i - v) * LANES),
+                          unit_line(from, q->right_term, left, 1, lanes - i * LANES));
+            }
+        }
+}
+
 static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t first, int64_t count, unit *to) {
     const opwright_contraction *q = &p->q;
     const int64_t units = chunk_units(p, chunk), term = chunk * p->chunk * UNIT_CHANNELS;
-    const uintptr_t line = (uintptr_t)q->right_term * sizeof(elem);
+    right += first * LANES * q->right_column + term * q->right_term;
+    if (q->right_column == 1) {
+        pack_beside(p, right, q->terms - term, q->columns - first * LANES, units, count, to);
+        return;
+    }
     for (int64_t v = 0, width; v < count; v += width) {
         width = panel_width(p, v, count);
         for (int64_t i = v; i < v + width; i++) {
-            const int64_t lanes = min(LANES, q->columns - (first + i) * LANES);
-            const elem *from = right + (first + i) * LANES * q->right_column + term * q->right_term;
+            const int64_t lanes = min(LANES, q->columns - (first + i) * LANES), step = width * LANES;
+            const elem *from = right + i * LANES * q->right_column;
             unit *at = to + (v * units + i - v) * LANES;
-            const int64_t step = width * LANES;
-            if (q->right_column == 1 || q->right_term != 1) {
-                for (int64_t u = 0; u < units; u++, from += UNIT_CHANNELS * q->right_term) {
-                    for (int64_t j = 0; j < UNIT_CHANNELS; j++)
-                        __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(j + AHEAD) * line));
+            if (q->right_term != 1) {
+                for (int64_t u = 0; u < units; u++, from += UNIT_CHANNELS * q->right_term)
                     vec_store((float *)(void *)(at + u * step),
                               unit_line(from, q->right_term, q->terms - term - u * UNIT_CHANNELS, q->right_column, lanes));
-                }
                 continue;
             }
             for (int64_t u = 0; u < units; u += LANES, from += LANES * UNIT_CHANNELS) {
@@ -174,28 +193,13 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
     }
 }
 
-// A vector of sums to `count` cells of out.
-static void store_cells(const plan *p, char *out, vec sums, int64_t count) {
-    const int64_t step = p->q.out_column;
-    if (p->q.elements) {
-        store_line((elem *)(void *)out, step, sums, count);
-        return;
-    }
-    float *to = (float *)(void *)out;
-    if (step == 1)
-        count >= LANES ? vec_store(to, sums) : vec_store_part(to, sums, count);
-    else
-        for (int64_t i = 0; i < min(count, LANES); i++)
-            to[i * step] = sums[i];
-}
-
 // Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of chunks
 // before are added: in out where it is float and can be written as it is, else in `sums`.
 static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, char *out,
                      int64_t tile, int64_t last, int64_t first, int64_t count) {
     static const float zeros[LANES];
     const opwright_contraction *q = &p->q;
-    const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = out_size(p);
+    const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
     const bool beside = q->out_column == 1, floats = size == 4;
     out += (row * q->out_row + (c->first_vector + first) * LANES * q->out_column) * size;
@@ -238,7 +242,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             continue;
         for (int64_t m = 0; m < rows; m++)
             for (int64_t i = v * LANES; i < min(lanes, (v + width) * LANES); i += LANES)
-                store_cells(p, out + (m * q->out_row + i * q->out_column) * size,
+                store_cells(&p->q, out + (m * q->out_row + i * q->out_column) * size,
                             vec_load(sums + m * p->share * LANES + i), lanes - i);
     }
 }
@@ -273,29 +277,18 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
              min(p->tiles, tile + p->block), first, min(p->share, c->vectors - first));
 }
 
-// Where the arrays of a product begin.
-static void product_at(const plan *p, int64_t product, int64_t *left, int64_t *right, int64_t *out) {
-    const opwright_contraction *q = &p->q;
-    *left = *right = *out = 0;
-    for (int64_t b = q->batches - 1; b >= 0; b--) {
-        const int64_t i = product % q->batch[b];
-        product /= q->batch[b];
-        *left += i * q->left_batch[b], *right += i * q->right_batch[b], *out += i * q->out_batch[b];
-    }
-}
-
 static void product_task(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *p = c->p;
     int64_t left, right, out;
-    product_at(p, task, &left, &right, &out);
+    product_at(&p->q, task, &left, &right, &out);
     char *own = c->workers + worker * worker_bytes(p);
     unit *packed = (unit *)(void *)(own + p->left_bytes + p->sums_bytes);
     for (int64_t chunk = 0; chunk < p->chunks; chunk++)
         pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
     for (int64_t tile = 0; tile < p->tiles; tile += p->block)
         multiply(p, c, packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left + left,
-                 c->out + out * out_size(p), tile, min(p->tiles, tile + p->block), 0, p->vectors);
+                 c->out + out * cell_size(&p->q), tile, min(p->tiles, tile + p->block), 0, p->vectors);
 }
 
 // All cells of out are 0.
@@ -304,15 +297,17 @@ static void clear_task(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *p = c->p;
     int64_t left, right, out;
-    product_at(p, task / p->q.rows, &left, &right, &out);
+    product_at(&p->q, task / p->q.rows, &left, &right, &out);
     out += task % p->q.rows * p->q.out_row;
     for (int64_t n = 0; n < p->q.columns; n += LANES)
-        store_cells(p, c->out + (out + n * p->q.out_column) * out_size(p), (vec){0}, p->q.columns - n);
+        store_cells(&p->q, c->out + (out + n * p->q.out_column) * cell_size(&p->q), (vec){0}, p->q.columns - n);
 }
 
 int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers) {
     plan p;
     plan_of(&p, contraction, workers);
+    if (few_fits(&p.q))
+        return max(1, workers) * few_worker_bytes(&p.q);
     return p.copied_bytes + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
@@ -327,6 +322,10 @@ void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const elem
     call c = {.p = &p, .left = left, .right = right, .out = out, .copied = scratch};
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
+    if (few_fits(&p.q)) {
+        few_rows(&p.q, p.products, left, right, out, team, scratch);
+        return;
+    }
     if (p.chunks == 0) {
         opwright_run(team, clear_task, &c, p.products * p.q.rows);
         return;
@@ -340,8 +339,8 @@ void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const elem
     }
     for (int64_t product = 0; product < p.products; product++) {
         int64_t left_at, right_at, out_at_;
-        product_at(&p, product, &left_at, &right_at, &out_at_);
-        c.left = left + left_at, c.right = right + right_at, c.out = (char *)out + out_at_ * out_size(&p);
+        product_at(&p.q, product, &left_at, &right_at, &out_at_);
+        c.left = left + left_at, c.right = right + right_at, c.out = (char *)out + out_at_ * cell_size(&p.q);
         for (c.first_vector = 0; c.first_vector < p.vectors; c.first_vector += p.stage_vectors)
             for (c.first_chunk = 0; c.first_chunk < p.chunks; c.first_chunk += p.stage_chunks) {
                 c.vectors = min(p.stage_vectors, p.vectors - c.first_vector);

@@ -1,0 +1,119 @@
+"""What the steps of an operation say, as the interpreter reads it: axes, letters, and what integers divide by.
+
+In: an operation of steps. Out: extents of arrays by axis, the letters that an assignment walks. Kernels are derived
+from a reading of their own (derive/program.py), so that the two can be held against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..language import expr
+from ..language.evaluate import evaluate
+from ..language.expr import Binary, Call, Expr, Inexact, Name, Number, Read
+from ..language.model import Op, Step
+from ..language.schema import Assignment
+from ..language.types import symbol_kinds
+from .extents import Facts, each
+
+# What a cell holds before its first term, by operator.
+BEGINNING = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
+
+
+def axis_kind(op: Op, extent: Expr) -> str:
+    """What an extent stands for: `run`, `ones` (1 for each axis of a run), `spatial` or `one` axis."""
+    if isinstance(extent, Call) and extent.function == "ones":
+        return "ones"
+    if isinstance(extent, Name) and extent.id in op.runs:
+        return "run"
+    kinds = symbol_kinds(op)
+    return "spatial" if any(kinds[name].vector for name in expr.loose_names(extent) if name in kinds) else "one"
+
+
+def axes_of(op: Op, array: str) -> dict[str, Expr]:
+    """The extents of a tensor, of a list, or of what steps name themselves, by axis."""
+    for tensor in op.tensors:
+        if tensor.name == array:
+            return {axis: extent.tree for axis, extent in tensor.dims.items()}
+    for attribute in op.attributes:
+        if attribute.name == array:
+            return {"": Name(attribute.per or "")}
+    target = next(a.target for step in op.semantics.steps for a in step.assignments if a.target.tensor == array)
+    return {index.id: op.semantics.ranges[index.id].tree for index in target.indices if isinstance(index, Name)}
+
+
+def arrays_of(op: Op) -> tuple[str, ...]:
+    """Every array that steps read or write."""
+    named = [tensor.name for tensor in op.tensors] + [a.name or "" for a in op.attributes if a.per]
+    named += [a.target.tensor for step in op.semantics.steps for a in step.assignments]
+    return tuple(dict.fromkeys(named))
+
+
+def chosen(step: Step, word: str) -> Assignment:
+    """The assignment of a step for a word of its attribute."""
+    found = step.do if step.do is not None else step.cases[word]
+    assert found is not None
+    return found
+
+
+def letters_of(op: Op, step: Step, assignment: Assignment) -> tuple[str, ...]:
+    """The letters that an assignment and its conditions name, in the order of `ranges`."""
+    trees = (assignment.target, assignment.value, *(guard.tree for guard in step.where))
+    used = frozenset[str]().union(*map(expr.names, trees))
+    return tuple(letter for letter in op.semantics.ranges if letter in used)
+
+
+# What integers divide by.
+
+
+def uneven(op: Op, facts: Facts) -> bool:
+    """Whether some integer is divided by less than 1, or a quotient that nothing rounds leaves a remainder."""
+    reals = {attribute.symbol or attribute.name or "" for attribute in op.attributes if attribute.type == "f32"}
+    return any(_is_uneven(quotient, rounded, facts) for quotient, rounded in _quotients(op, reals))
+
+
+def _is_uneven(quotient: Binary, rounded: bool, facts: Facts) -> bool:
+    if not expr.names(quotient.right) <= facts.keys():
+        return False
+    try:
+        if any(entry < 1 for entry in each(evaluate(quotient.right, facts))):
+            return True
+        if quotient.op == "/" and not rounded:
+            evaluate(quotient, facts)
+    except Inexact:
+        return True
+    return False
+
+
+def _quotients(op: Op, reals: set[str]) -> Iterator[tuple[Binary, bool]]:
+    """Quotients and remainders of integers, and whether floor or ceil rounds them."""
+    for step in op.semantics.steps:
+        for guard in step.where:
+            yield from _within(guard.tree, reals, exact=True)
+        for assignment in step.assignments:
+            for read in (assignment.target, *expr.reads(assignment.value)):
+                for index in read.indices:
+                    yield from _within(index, reals, exact=True)
+            yield from _within(assignment.value, reals, exact=False)
+
+
+def _within(tree: Expr, reals: set[str], *, exact: bool) -> Iterator[tuple[Binary, bool]]:
+    """In values only remainders, and what is rounded of integers, are integers; other quotients are real numbers."""
+    if isinstance(tree, Read):
+        return
+    rounded = isinstance(tree, Call) and tree.function in ("floor", "ceil")
+    inner = tree.arguments[0] if isinstance(tree, Call) and rounded else tree
+    whole = not any(is_real(node, reals) for node in expr.walk(inner))
+    if whole and isinstance(inner, Binary) and (inner.op == "%" or (inner.op == "/" and (rounded or exact))):
+        yield inner, rounded
+    for child in expr.children(inner):
+        yield from _within(child, reals, exact=exact)
+
+
+def is_real(node: Expr, reals: set[str]) -> bool:
+    """Whether a node is a real number whatever it is made of: an element, a literal, an attribute, a function."""
+    if isinstance(node, Number):
+        return isinstance(node.value, float)
+    if isinstance(node, Name):
+        return node.id in reals
+    return isinstance(node, Read) or (isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS)

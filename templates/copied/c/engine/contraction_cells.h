@@ -1,0 +1,36 @@
+// Where the cells of a contraction are, and how they are written.
+
+#ifndef OPWRIGHT_CONTRACTION_CELLS_H
+#define OPWRIGHT_CONTRACTION_CELLS_H
+
+#include "contraction.h"
+#include "solve.h"
+
+static inline int64_t cell_size(const opwright_contraction *q) { return q->elements ? (int64_t)sizeof(elem) : 4; }
+
+// Where the arrays of a product begin.
+static inline void product_at(const opwright_contraction *q, int64_t product, int64_t *left, int64_t *right, int64_t *out) {
+    *left = *right = *out = 0;
+    for (int64_t b = q->batches - 1; b >= 0; b--) {
+        const int64_t i = product % q->batch[b];
+        product /= q->batch[b];
+        *left += i * q->left_batch[b], *right += i * q->right_batch[b], *out += i * q->out_batch[b];
+    }
+}
+
+// A vector of sums to `count` cells of out, or as many as it has.
+static inline void store_cells(const opwright_contraction *q, char *out, vec sums, int64_t count) {
+    const int64_t step = q->out_column;
+    if (q->elements) {
+        store_line((elem *)(void *)out, step, sums, count);
+        return;
+    }
+    float *to = (float *)(void *)out;
+    if (step == 1)
+        count >= LANES ? vec_store(to, sums) : vec_store_part(to, sums, count);
+    else
+        for (int64_t i = 0; i < min(count, LANES); i++)
+            to[i * step] = sums[i];
+}
+
+#endif

@@ -1,0 +1,163 @@
+// Products of so few rows that reading right is most of the work: it is read once, where it is, and nothing is packed.
+//
+// Where columns lie side by side, sums of a stretch of columns stay in the cache while terms go by, TERMS at a time. Where
+// terms do, each column is a sum over lanes. A task is a stretch of columns of one product.
+
+#ifndef OPWRIGHT_CONTRACTION_FEW_H
+#define OPWRIGHT_CONTRACTION_FEW_H
+
+#include "contraction_cells.h"
+
+enum {
+    FEW_ROWS = 4,
+    FEW_TERMS = 8,       // rows of right that are read at the same time
+    FEW_COLUMNS = 1024,  // of a task where columns lie side by side
+    FEW_SUMS = 8,        // columns whose sums over lanes are made at the same time, or half as many
+    FEW_BYTES = 64 << 10, // of right that a task reads at least
+};
+
+typedef struct few {
+    const opwright_contraction *q;
+    const elem *left, *right;
+    char *out;
+    int64_t columns, stretches; // of a task; of a product
+    int64_t worker_bytes;
+    char *workers;
+} few;
+
+static bool few_fits(const opwright_contraction *q) {
+    return q->rows <= FEW_ROWS && q->columns > q->rows && q->terms > 0 && (q->right_column == 1 || q->right_term == 1);
+}
+
+static int64_t few_columns(const opwright_contraction *q) {
+    if (q->right_column == 1)
+        return FEW_COLUMNS;
+    return ceil_div(max(FEW_BYTES / (q->terms * (int64_t)sizeof(elem)), FEW_SUMS), FEW_SUMS) * FEW_SUMS;
+}
+
+// A worker has a copy of left, widened, and sums of columns.
+static int64_t few_worker_bytes(const opwright_contraction *q) {
+    return (q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4) + 63) & ~(int64_t)63;
+}
+
+// Columns [0, count), `rows` at a time, whose sums lie `FEW_COLUMNS` apart. Left lies term by term.
+INLINE void few_terms(const elem *right, int64_t term, int64_t terms, int64_t count, const float *left, float *sums, int rows,
+                      int many) {
+    for (int64_t n = 0; n < count; n += LANES) {
+        vec sum[FEW_ROWS];
+        const int64_t there = min(LANES, count - n);
+        UNROLL for (int r = 0; r < rows; r++)
+            sum[r] = vec_load(sums + r * FEW_COLUMNS + n);
+        if (many) {
+            UNROLL for (int t = 0; t < FEW_TERMS; t++) {
+                const vec x = there == LANES ? elem_load(right + t * term + n) : elem_load_part(right + t * term + n, there);
+                UNROLL for (int r = 0; r < rows; r++)
+                    sum[r] += vec_splat(left[t * rows + r]) * x;
+            }
+        } else {
+            for (int64_t t = 0; t < terms; t++) {
+                const vec x = elem_load_part(right + t * term + n, there);
+                UNROLL for (int r = 0; r < rows; r++)
+                    sum[r] += vec_splat(left[t * rows + r]) * x;
+            }
+        }
+        UNROLL for (int r = 0; r < rows; r++)
+            vec_store(sums + r * FEW_COLUMNS + n, sum[r]);
+    }
+}
+
+INLINE void few_beside(const opwright_contraction *q, const elem *right, int64_t count, const float *left, float *sums, int rows) {
+    int64_t t = 0;
+    for (; t + FEW_TERMS <= q->terms; t += FEW_TERMS)
+        few_terms(right + t * q->right_term, q->right_term, FEW_TERMS, count, left + t * rows, sums, rows, true);
+    if (t < q->terms)
+        few_terms(right + t * q->right_term, q->right_term, q->terms - t, count, left + t * rows, sums, rows, false);
+}
+
+INLINE float lanes_added(vec v) {
+    float x[LANES];
+    vec_store(x, v);
+    for (int64_t width = LANES / 2; width > 0; width /= 2)
+        for (int64_t i = 0; i < width; i++)
+            x[i] += x[i + width];
+    return x[0];
+}
+
+// Sums over lanes of `columns` columns. Left lies row by row, `pitch` apart.
+INLINE void few_lanes(const opwright_contraction *q, const elem *right, const float *left, int64_t pitch, float *sums, int rows,
+                      int columns) {
+    vec sum[FEW_ROWS][FEW_SUMS];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) sum[r][c] = (vec){0};
+    int64_t t = 0;
+    for (; t + LANES <= q->terms; t += LANES)
+        UNROLL for (int c = 0; c < columns; c++) {
+            const vec x = elem_load(right + c * q->right_column + t);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][c] += vec_load(left + r * pitch + t) * x;
+        }
+    if (t < q->terms)
+        UNROLL for (int c = 0; c < columns; c++) {
+            const vec x = elem_load_part(right + c * q->right_column + t, q->terms - t);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][c] += vec_load_part(left + r * pitch + t, q->terms - t) * x;
+        }
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++)
+        sums[r * FEW_COLUMNS + c] = lanes_added(sum[r][c]);
+}
+
+// The functions for a number of rows.
+#define FEW(ROWS)                                                                                                      \
+    static void few_beside_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const float *left,  \
+                                  float *sums) {                                                                       \
+        few_beside(q, right, count, left, sums, ROWS);                                                                 \
+    }                                                                                                                  \
+    static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const float *left,   \
+                                 float *sums) {                                                                        \
+        const int64_t pitch = q->terms + LANES;                                                                        \
+        int64_t n = 0;                                                                                                 \
+        const int many = ROWS <= 2 ? FEW_SUMS : FEW_SUMS / 2;                                                          \
+        for (; n + many <= count; n += many)                                                                           \
+            few_lanes(q, right + n * q->right_column, left, pitch, sums + n, ROWS, many);                              \
+        for (; n < count; n++)                                                                                         \
+            few_lanes(q, right + n * q->right_column, left, pitch, sums + n, ROWS, 1);                                 \
+    }
+FEW(1)
+FEW(2)
+FEW(3)
+FEW(4)
+
+typedef void few_function(const opwright_contraction *q, const elem *right, int64_t count, const float *left, float *sums);
+static few_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4};
+static few_function *const FEW_LANES[] = {0, few_lanes_1, few_lanes_2, few_lanes_3, few_lanes_4};
+
+static void few_task(const void *context, int64_t task, int64_t worker) {
+    const few *f = context;
+    const opwright_contraction *q = f->q;
+    float *sums = (float *)(void *)(f->workers + worker * f->worker_bytes), *copy = sums + q->rows * FEW_COLUMNS;
+    int64_t left_at, right_at, out_at_;
+    product_at(q, task / f->stretches, &left_at, &right_at, &out_at_);
+    const bool beside = q->right_column == 1;
+    const int64_t pitch = q->terms + LANES, first = task % f->stretches * f->columns;
+    const int64_t last = min(q->columns, first + f->columns), size = cell_size(q);
+    for (int64_t r = 0; r < q->rows; r++)
+        for (int64_t t = 0; t < q->terms; t++)
+            copy[beside ? t * q->rows + r : r * pitch + t] = elem_get(f->left + left_at + r * q->left_row + t * q->left_term);
+    for (int64_t n = first; n < last; n += FEW_COLUMNS) {
+        const int64_t count = min(FEW_COLUMNS, last - n);
+        memset(sums, 0, (size_t)(q->rows * FEW_COLUMNS) * sizeof *sums);
+        (beside ? FEW_BESIDE : FEW_LANES)[q->rows](q, f->right + right_at + n * q->right_column, count, copy, sums);
+        for (int64_t r = 0; r < q->rows; r++)
+            for (int64_t i = 0; i < count; i += LANES)
+                store_cells(q, f->out + (out_at_ + r * q->out_row + (n + i) * q->out_column) * size,
+                            vec_load(sums + r * FEW_COLUMNS + i), count - i);
+    }
+}
+
+static void few_rows(const opwright_contraction *q, int64_t products, const elem *left, const elem *right, void *out,
+                     const opwright_team *team, void *scratch) {
+    few f = {.q = q, .left = left, .right = right, .out = out, .workers = scratch};
+    f.columns = few_columns(q);
+    f.stretches = ceil_div(q->columns, f.columns);
+    f.worker_bytes = few_worker_bytes(q);
+    opwright_run(team, few_task, &f, products * f.stretches);
+}
+
+#endif

@@ -1,0 +1,109 @@
+"""Whether the package of an operation of steps and the interpreter say the same of a call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from opwright.language import expr
+from opwright.language.model import Op
+from opwright.oracle.run_steps import compute_steps
+
+from .step_calls import Rng, StepCall, StepCaller
+
+SENTINEL = 77
+# What computes a number other than the exact one; of small whole numbers and halves all else is exact.
+ROUNDED = ("exp", "exp2", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt", "pow")
+# How far a result may be from the interpreter's: of the greatest, which sums that cancel are made of.
+PRECISION = {1: 0.0, 2: 1e-2, 4: 1e-4, 8: 1e-4}
+
+
+def outputs(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def rounds(op: Op) -> bool:
+    """Whether some step computes numbers that no sum of a few bits holds."""
+    for step in op.semantics.steps:
+        for assignment in step.assignments:
+            if assignment.op == "product":
+                return True
+            for node in expr.walk(assignment.value):
+                if isinstance(node, expr.Call) and node.function in ROUNDED:
+                    return True
+                if isinstance(node, expr.Binary) and node.op == "/":
+                    return True
+                if isinstance(node, expr.Number) and isinstance(node.value, float):
+                    return True
+    return False
+
+
+def disagreement(module: ModuleType, op: Op, call: StepCall, threads: int | None, out: Any = None) -> str | None:
+    """How the package and the interpreter differ on a call; None where they do not. A refused call leaves `out` alone."""
+    said = call.validation
+    try:
+        found = outputs(getattr(module, op.function)(*call.inputs, **call.attributes, threads=threads, out=out))
+    except module.SpecError as error:
+        if out is not None and any((array != np.array(SENTINEL, array.dtype)).any() for array in outputs(out)):
+            return f"refused by {error.rule}, with something written to out"
+        if not said.accepted and _tells(error.rule, said.violations):
+            return None
+        return f"refused by {error.rule}: {error}"
+    except TypeError as error:
+        missing = any(rule.endswith("-missing") for rule in said.violations)
+        return None if missing else f"TypeError: {error}"
+    if not said.accepted:
+        return f"accepted, with the shapes {[array.shape for array in found]}"
+    expected = compute_steps(op, call.inputs, call.attributes)
+    if len(found) != len(expected):
+        return f"{len(found)} outputs for {len(expected)}"
+    for array, (name, wanted) in zip(found, expected.items(), strict=True):
+        if array.dtype != wanted.dtype or array.shape != wanted.shape:
+            return f"{name}: {array.dtype}{list(array.shape)} for {wanted.dtype}{list(wanted.shape)}"
+        told = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
+        if told is not None:
+            return f"{name}{told}"
+    return None
+
+
+def difference(found: Any, wanted: Any, precision: float) -> str | None:
+    """The first cell that is too far from the wanted one."""
+    ours, theirs = np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64)
+    finite = np.abs(theirs[np.isfinite(theirs)])
+    near = {"rtol": precision, "atol": precision * float(min(finite.max(initial=1.0), 100.0))}
+    if np.asarray(found).dtype.kind in "iu" and precision:
+        near["atol"] = 1.0
+    wrong = np.argwhere(~np.isclose(ours, theirs, **near, equal_nan=True))
+    if not len(wrong):
+        return None
+    cell = tuple(map(int, wrong[0]))
+    return f"{list(cell)} = {ours[cell]}, not {theirs[cell]} ({len(wrong)} of {ours.size})"
+
+
+def _tells(rule: str, violations: tuple[str, ...]) -> bool:
+    """Whether a refusal names what is wrong; of what contradicts another thing any may be believed."""
+    loose = ("-shape", "-rank", "-kind", "inexact-division", "dtypes")
+    return rule in violations or any(violation.endswith(loose) for violation in violations)
+
+
+def first_disagreement(module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str]) -> str | None:
+    """Legal calls, some into arrays of the caller, and calls a step from legal; the first that is judged otherwise."""
+    caller = StepCaller(op, rng)
+    for number, call in enumerate(caller.legal(count)):
+        shapes = call.validation.shapes
+        row = call.validation.row or {}
+        out = tuple(caller.target(row[name], shape) for name, shape in shapes.items())
+        into = (out[0] if len(out) == 1 else out) if number % 2 else None
+        near = caller.nearly(call)
+        for drawn in (call, near):
+            legal = drawn.validation.accepted
+            seen[f"{op.op} {'legal' if legal else 'refused'}"] += 1
+            target = into if drawn is call or not legal else None
+            for array in outputs(target) if target is not None else ():
+                array[...] = SENTINEL
+            said = disagreement(module, op, drawn, [None, 1, 3][number % 3], target)
+            if said is not None:
+                return f"{op.op}: {said}\n{drawn}"
+    return None
