@@ -48,8 +48,8 @@ def _told(array: Any) -> Any:
 class StepCaller:
     """Draws calls of one operation."""
 
-    def __init__(self, op: Op, rng: Rng) -> None:
-        self.op, self.rng = op, rng
+    def __init__(self, op: Op, rng: Rng, rows: int | None = None) -> None:
+        self.op, self.rng, self.rows = op, rng, rows  # of data types, only the first few
 
     def one(self, items: Sequence[Any]) -> Any:
         return items[int(self.rng.integers(len(items)))]
@@ -74,7 +74,7 @@ class StepCaller:
         """A call, legal or not; None where sizes make no shapes, or too large ones."""
         op = self.op
         rank = int(self.rng.integers(op.spatial_rank.min, op.spatial_rank.max + 1))
-        row = self.one(op.dtypes)
+        row = self.one(op.dtypes[: self.rows])
         facts = self.facts(rank, tame)
         self.omitted: set[str] = set()
         lackable = {t.dims[axis].text for t in op.tensors for axis in t.may_lack}

@@ -22,10 +22,10 @@ PYTHON_NAMES = frozenset({
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Modules and pages of the generated package beside those of its operations, without the underscore in front.
 MODULES = frozenset({
-    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack",
-    "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main",
-    "numbers", "onnx", "operation", "private", "rules", "scratch", "specialize", "steps", "team", "threads",
-    "torch", "units", "words",
+    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "contractions", "dask",
+    "description", "dlpack", "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface",
+    "isa", "load", "main", "numbers", "onnx", "operation", "private", "remember", "rules", "schedules", "scratch",
+    "specialize", "step_kernels", "step_sizes", "steps", "team", "threads", "torch", "units", "words",
 })  # fmt: skip
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
