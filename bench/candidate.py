@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-
 CANDIDATES = {"ours": "bench.ours", "onednn": "bench.onednn", "torch": "bench.pytorch"}
 """Who is timed, and where the class `Candidate` of each lives."""
 MODULES = {**CANDIDATES, "ours_f32": "bench.ours", "reference": "bench.reference"}
