@@ -19,7 +19,7 @@ from ..language.model import Op, Step
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK, rounded
-from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_real, letters_of
+from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_integer, letters_of
 from .step_call import StepValidation
 from .validate import NUMPY
 from .validate_steps import validate_steps
@@ -192,7 +192,7 @@ class _Run:
         """floor and ceil of a quotient of integers: no element and no real number in it."""
         if tree.function not in ("floor", "ceil"):
             return False
-        return not any(is_real(node, self.reals) for node in expr.walk(tree))
+        return is_integer(tree, self.reals)
 
 
 def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
