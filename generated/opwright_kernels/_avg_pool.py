@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo, Integers
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "rounding_type": rules.Words(
@@ -151,8 +154,8 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "total": (True, N * C * 256),
-            "cells": (True, 256),
+            "total": (0, (N * C, N * C * 512)),
+            "cells": (0, (0, 512)),
         },
         terms=sum((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
@@ -227,12 +230,16 @@ OPERATION = StepOperation(
         Field("dst_N", "stride", "dst", "N", 0, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_X", "stride", "dst", "X", 3, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
-        Field("cells_cells", "cells", "cells", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("cells_at", "at", "cells", "", 0, 0),
         Field("word_exclude_pad", "word", "exclude_pad", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (Lanes("c", False, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={"exclude_pad": ("false", "true")},
     roles=(

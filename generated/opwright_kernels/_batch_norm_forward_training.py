@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "data_format": rules.Words(
@@ -205,10 +208,10 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "total": (True, 256),
-            "spread": (True, 256),
-            "batch_mean_sum_": (True, 256),
-            "batch_variance_sum_": (True, 256),
+            "total": (0, (0, 4096)),
+            "spread": (0, (0, 4096)),
+            "batch_mean_sum_": (0, (0, 4096)),
+            "batch_variance_sum_": (0, (0, 4096)),
         },
         terms=sum((
             N * C * rules.prod(x_ for x_ in X),
@@ -306,13 +309,35 @@ OPERATION = StepOperation(
         Field("running_variance_C", "stride", "running_variance", "C", 0, 0),
         Field("batch_mean_C", "stride", "batch_mean", "C", 0, 0),
         Field("batch_variance_C", "stride", "batch_variance", "C", 0, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
-        Field("spread_cells", "cells", "spread", "", 0, 0),
-        Field("batch_mean_sum__cells", "cells", "batch_mean_sum_", "", 0, 0),
-        Field("batch_variance_sum__cells", "cells", "batch_variance_sum_", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("spread_at", "at", "spread", "", 0, 0),
+        Field("batch_mean_sum__at", "at", "batch_mean_sum_", "", 0, 0),
+        Field("batch_variance_sum__at", "at", "batch_variance_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst", "running_mean", "running_variance", "batch_mean", "batch_variance"),
-    phases=1,
+    phases=(
+        (
+            Lanes("x", False, (("src", "X"), ("dst", "X"), )),
+            Lanes(
+                "c",
+                True,
+                (
+                    ("src", "C"),
+                    ("dst", "C"),
+                    ("gamma", "C"),
+                    ("beta", "C"),
+                    ("running_mean", "C"),
+                    ("mean", "C"),
+                    ("running_variance", "C"),
+                    ("variance", "C"),
+                    ("batch_mean", "C"),
+                    ("batch_variance", "C"),
+                ),
+            ),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
     roles=(

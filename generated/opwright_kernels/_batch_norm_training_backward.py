@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "data_format": rules.Words(
@@ -181,9 +184,9 @@ def resolve(
         absent=frozenset((*(() if use_affine else ("diff_gamma",)), *(() if use_affine else ("diff_beta",)), )),
         lists={},
         between={
-            "scale": (True, 256),
-            "diff_gamma_sum_": (True, 256),
-            "diff_beta_sum_": (True, 256),
+            "scale": (0, (4096, 0)),
+            "diff_gamma_sum_": (0, (4096, 0)),
+            "diff_beta_sum_": (0, (4096, 0)),
         },
         terms=sum((
             C,
@@ -271,12 +274,32 @@ OPERATION = StepOperation(
         Field("diff_src_X", "stride", "diff_src", "X", 64, 0),
         Field("diff_gamma_C", "stride", "diff_gamma", "C", 0, 0),
         Field("diff_beta_C", "stride", "diff_beta", "C", 0, 0),
-        Field("scale_cells", "cells", "scale", "", 0, 0),
-        Field("diff_gamma_sum__cells", "cells", "diff_gamma_sum_", "", 0, 0),
-        Field("diff_beta_sum__cells", "cells", "diff_beta_sum_", "", 0, 0),
+        Field("scale_at", "at", "scale", "", 0, 0),
+        Field("diff_gamma_sum__at", "at", "diff_gamma_sum_", "", 0, 0),
+        Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta"),
-    phases=1,
+    phases=(
+        (
+            Lanes(
+                "c",
+                True,
+                (
+                    ("variance", "C"),
+                    ("diff_dst", "C"),
+                    ("src", "C"),
+                    ("mean", "C"),
+                    ("diff_src", "C"),
+                    ("gamma", "C"),
+                    ("diff_gamma", "C"),
+                    ("diff_beta", "C"),
+                ),
+            ),
+            Lanes("x", False, (("diff_dst", "X"), ("src", "X"), ("diff_src", "X"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "data_format": rules.Words(
@@ -76,7 +79,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "diff_bias_sum_": (True, 256),
+            "diff_bias_sum_": (0, (0, 4096)),
         },
         terms=sum((
             N * C * rules.prod(x_ for x_ in X),
@@ -130,10 +133,14 @@ OPERATION = StepOperation(
         Field("diff_dst_C", "stride", "diff_dst", "C", 0, 0),
         Field("diff_dst_X", "stride", "diff_dst", "X", 64, 0),
         Field("diff_bias_C", "stride", "diff_bias", "C", 0, 0),
-        Field("diff_bias_sum__cells", "cells", "diff_bias_sum_", "", 0, 0),
+        Field("diff_bias_sum__at", "at", "diff_bias_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_bias",),
-    phases=1,
+    phases=(
+        (Lanes("x", False, (("diff_dst", "X"), )), Lanes("c", True, (("diff_dst", "C"), ("diff_bias", "C"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -140,9 +143,12 @@ OPERATION = StepOperation(
         Field("diff_dst_X", "stride", "diff_dst", "X", 64, 0),
         Field("diff_src_X", "stride", "diff_src", "X", 64, 0),
         Field("word_use_dst", "word", "use_dst", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_src",),
-    phases=1,
+    phases=(
+        (Lanes("x", True, (("diff_src", "X"), ("src", "X"), ("diff_dst", "X"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={"use_dst": ("false", "true")},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "qtype": rules.Words(
@@ -215,9 +218,15 @@ OPERATION = StepOperation(
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_A", "stride", "dst", "A", 64, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (
+            Lanes("a", True, (("dst", "A"), ("src", "A"), )),
+            Lanes("c", True, (("dst", "C"), ("src", "C"), ("zps", "C"), ("scales", "C"), )),
+        ),
+    ),
     accumulate=(
         "float32",
         "float32",

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "mode": rules.Words(
@@ -82,9 +85,9 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "near": (True, 256),
-            "level": (True, 256),
-            "slope": (True, 256),
+            "near": (0, (4096,)),
+            "level": (0, (4096,)),
+            "slope": (0, (4096,)),
         },
         terms=sum((
             rules.prod(x_ for x_ in X),
@@ -137,13 +140,17 @@ OPERATION = StepOperation(
         Field("src_X", "stride", "src", "X", 64, 0),
         Field("diff_dst_X", "stride", "diff_dst", "X", 64, 0),
         Field("diff_src_X", "stride", "diff_src", "X", 64, 0),
-        Field("near_cells", "cells", "near", "", 0, 0),
-        Field("level_cells", "cells", "level", "", 0, 0),
-        Field("slope_cells", "cells", "slope", "", 0, 0),
+        Field("near_at", "at", "near", "", 0, 0),
+        Field("level_at", "at", "level", "", 0, 0),
+        Field("slope_at", "at", "slope", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_src",),
-    phases=1,
+    phases=(
+        (Lanes("x", True, (("src", "X"), ("diff_src", "X"), ("diff_dst", "X"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("gelu_erf", "gelu_tanh")},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "data_format": rules.Words(
@@ -172,11 +175,13 @@ def resolve(
         absent=frozenset((*(() if keep_stats else ("mean",)), *(() if keep_stats else ("variance",)), )),
         lists={},
         between={
-            "total": (True, G * 256),
-            "spread": (True, G * 256),
-            "dst_sum_": (True, C * rules.prod(x_ for x_ in X) * 256),
-            "mean_sum_": (True, G * 256),
-            "variance_sum_": (True, G * 256),
+            "total": (0, (G, G, G)),
+            "spread": (0, (G, G, G)),
+            "dst_sum_": (
+                0, (C * rules.prod(x_ for x_ in X), C * rules.prod(x_ for x_ in X), C * rules.prod(x_ for x_ in X))
+            ),
+            "mean_sum_": (0, (G, G, G)),
+            "variance_sum_": (0, (G, G, G)),
         },
         terms=sum((
             N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X),
@@ -257,14 +262,22 @@ OPERATION = StepOperation(
         Field("mean_G", "stride", "mean", "G", 0, 0),
         Field("variance_N", "stride", "variance", "N", 0, 0),
         Field("variance_G", "stride", "variance", "G", 0, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
-        Field("spread_cells", "cells", "spread", "", 0, 0),
-        Field("dst_sum__cells", "cells", "dst_sum_", "", 0, 0),
-        Field("mean_sum__cells", "cells", "mean_sum_", "", 0, 0),
-        Field("variance_sum__cells", "cells", "variance_sum_", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("spread_at", "at", "spread", "", 0, 0),
+        Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
+        Field("mean_sum__at", "at", "mean_sum_", "", 0, 0),
+        Field("variance_sum__at", "at", "variance_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst", "mean", "variance"),
-    phases=1,
+    phases=(
+        (
+            Lanes("x", False, (("src", "X"), ("dst", "X"), )),
+            Lanes("dst_C_", False, (("dst", "C"), )),
+            Lanes("g", False, (("mean", "G"), ("variance", "G"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
     roles=(

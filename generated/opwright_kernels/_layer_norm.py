@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -152,10 +155,10 @@ def resolve(
         absent=frozenset((*(() if keep_stats else ("mean",)), *(() if keep_stats else ("variance",)), )),
         lists={},
         between={
-            "total": (True, 256),
-            "spread": (True, 256),
-            "mean_sum_": (True, 256),
-            "variance_sum_": (True, 256),
+            "total": (0, (0, 4096)),
+            "spread": (0, (0, 4096)),
+            "mean_sum_": (0, (0, 4096)),
+            "variance_sum_": (0, (0, 4096)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
@@ -229,13 +232,20 @@ OPERATION = StepOperation(
         Field("dst_C", "stride", "dst", "C", 64, 0),
         Field("mean_B", "stride", "mean", "B", 64, 0),
         Field("variance_B", "stride", "variance", "B", 64, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
-        Field("spread_cells", "cells", "spread", "", 0, 0),
-        Field("mean_sum__cells", "cells", "mean_sum_", "", 0, 0),
-        Field("variance_sum__cells", "cells", "variance_sum_", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("spread_at", "at", "spread", "", 0, 0),
+        Field("mean_sum__at", "at", "mean_sum_", "", 0, 0),
+        Field("variance_sum__at", "at", "variance_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst", "mean", "variance"),
-    phases=1,
+    phases=(
+        (
+            Lanes("c", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ("beta", "C"), )),
+            Lanes("b", True, (("src", "B"), ("dst", "B"), ("mean", "B"), ("variance", "B"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
     roles=(

@@ -12,7 +12,10 @@ from . import _axes
 from . import _rules as rules
 from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -195,11 +198,11 @@ def resolve(
         absent=frozenset((*(() if use_affine else ("diff_gamma",)), *(() if use_affine else ("diff_beta",)), )),
         lists={},
         between={
-            "scale": (False, rules.prod(b_ for b_ in B)),
-            "level": (False, rules.prod(b_ for b_ in B)),
-            "slope": (True, 256),
-            "diff_gamma_sum_": (False, rules.prod(c_ for c_ in C)),
-            "diff_beta_sum_": (False, rules.prod(c_ for c_ in C)),
+            "scale": (-1, (rules.prod(b_ for b_ in B),)),
+            "level": (-1, (rules.prod(b_ for b_ in B),)),
+            "slope": (3, (0, 4096)),
+            "diff_gamma_sum_": (-1, (rules.prod(c_ for c_ in C),)),
+            "diff_beta_sum_": (-1, (rules.prod(c_ for c_ in C),)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B),
@@ -273,9 +276,9 @@ OPERATION = StepOperation(
         ArrayInfo("diff_beta_sum_", "between", {}),
     ),
     fields=(
-        Field("B_rank", "rank", "B", "", 0, 0),
+        Field("B_rank", "rank", "B", "counted", 0, 0),
         Field("B_extents", "extents", "B", "", 64, 1),
-        Field("C_rank", "rank", "C", "", 0, 0),
+        Field("C_rank", "rank", "C", "counted", 0, 0),
         Field("C_extents", "extents", "C", "", 64, 1),
         Field("epsilon", "value", "epsilon", "", 0, 0, "double"),
         Field("src_B", "stride", "src", "B", 64, 0),
@@ -290,10 +293,28 @@ OPERATION = StepOperation(
         Field("diff_src_C", "stride", "diff_src", "C", 64, 0),
         Field("diff_gamma_C", "stride", "diff_gamma", "C", 64, 0),
         Field("diff_beta_C", "stride", "diff_beta", "C", 64, 0),
-        Field("slope_cells", "cells", "slope", "", 0, 0),
+        Field("scale_at", "at", "scale", "", 0, 0),
+        Field("level_at", "at", "level", "", 0, 0),
+        Field("slope_at", "at", "slope", "", 0, 0),
+        Field("diff_gamma_sum__at", "at", "diff_gamma_sum_", "", 0, 0),
+        Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 5, 0),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta"),
-    phases=5,
+    phases=(
+        (Lanes("b", True, (("variance", "B"), )), ),
+        (
+            Lanes("c", True, (("diff_dst", "C"), ("src", "C"), )),
+            Lanes("b", False, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), )),
+        ),
+        (Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), )), Lanes("b", True, (("diff_dst", "B"), )), ),
+        (
+            Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), ("src", "C"), ("diff_src", "C"), )),
+            Lanes("b", True, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ("diff_src", "B"), )),
+        ),
+        (Lanes("c", True, (("diff_gamma", "C"), ("diff_beta", "C"), )), ),
+    ),
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
     contractions=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -74,8 +77,8 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "peak": (True, 256),
-            "total": (True, 256),
+            "peak": (0, (4096, 0)),
+            "total": (0, (4096, 0)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -134,11 +137,15 @@ OPERATION = StepOperation(
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_A", "stride", "dst", "A", 64, 0),
-        Field("peak_cells", "cells", "peak", "", 0, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
+        Field("peak_at", "at", "peak", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (Lanes("a", True, (("src", "A"), ("dst", "A"), )), Lanes("c", False, (("src", "C"), ("dst", "C"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

@@ -12,7 +12,10 @@ from . import _axes
 from . import _rules as rules
 from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "accumulation_mode": rules.Words(
@@ -131,7 +134,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "sums": (False, rules.prod(b_ for b_ in B) * M * N),
+            "sums": (-1, (rules.prod(b_ for b_ in B) * M * N,)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * M * N * K,
@@ -190,7 +193,7 @@ OPERATION = StepOperation(
         ArrayInfo("sums", "between", {}),
     ),
     fields=(
-        Field("B_rank", "rank", "B", "", 0, 0),
+        Field("B_rank", "rank", "B", "counted", 0, 0),
         Field("B_extents", "extents", "B", "", 64, 1),
         Field("M", "value", "M", "", 0, 1),
         Field("N", "value", "N", "", 0, 1),
@@ -205,9 +208,18 @@ OPERATION = StepOperation(
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_M", "stride", "dst", "M", 0, 0),
         Field("dst_N", "stride", "dst", "N", 0, 0),
+        Field("sums_at", "at", "sums", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 2, 0),
     ),
     outputs=("dst",),
-    phases=2,
+    phases=(
+        (
+            Lanes("k", False, (("src", "K"), ("weights", "K"), )),
+            Lanes("m", True, (("src", "M"), )),
+            Lanes("n", True, (("weights", "N"), )),
+        ),
+        (Lanes("n", True, (("dst", "N"), ("bias", "N"), )), ),
+    ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
     contractions=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo, Integers
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "rounding_type": rules.Words(
@@ -146,7 +149,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "dst_sum_": (True, 256),
+            "dst_sum_": (0, (4096, 4096)),
         },
         terms=sum((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
@@ -218,10 +221,14 @@ OPERATION = StepOperation(
         Field("dst_N", "stride", "dst", "N", 0, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_X", "stride", "dst", "X", 3, 0),
-        Field("dst_sum__cells", "cells", "dst_sum_", "", 0, 0),
+        Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (Lanes("c", True, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

@@ -178,6 +178,13 @@ class Operation(Compiled):
         fixed = cache(partial(self.fixed, plan, isa, label, part))
         return replace(plan, specialisation=_specialize.Special(fixed, partial(self.planned, resolution, isa)))
 
+    def planned_for(
+        self, resolution: Resolution, given: Sequence[Any], isa: _isa.Isa
+    ) -> tuple[Plan | None, Callable[[int], int] | None, tuple[tuple[str, str], ...]]:
+        """For `explain`: the plan of a fast kernel, the bytes of memory for so many workers, and schedules."""
+        plan = self.plan(resolution) if isa.fast else None
+        return plan, plan.scratch if plan else None, ()
+
     def fixed(self, plan: Plan, isa: _isa.Isa, label: str, part: str) -> _specialize.Fixed | None:
         """The library for the constants that make a plan's kernel faster; None where none do, or there are too many."""
         file, literals = _specialize.literals(plan)

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo, Integers
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -74,7 +77,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "dst_sum_": (True, 256),
+            "dst_sum_": (0, (0, 4096)),
         },
         terms=sum((
             rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
@@ -128,10 +131,14 @@ OPERATION = StepOperation(
         Field("src_K", "stride", "src", "K", 64, 0),
         Field("src_R", "stride", "src", "R", 64, 0),
         Field("dst_K", "stride", "dst", "K", 64, 0),
-        Field("dst_sum__cells", "cells", "dst_sum_", "", 0, 0),
+        Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (Lanes("r", False, (("src", "R"), )), Lanes("k", True, (("src", "K"), ("dst", "K"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -95,7 +98,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "total": (True, 256),
+            "total": (0, (0, 4096)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
@@ -158,10 +161,17 @@ OPERATION = StepOperation(
         Field("gamma_C", "stride", "gamma", "C", 64, 0),
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_C", "stride", "dst", "C", 64, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (
+            Lanes("c", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), )),
+            Lanes("b", True, (("src", "B"), ("dst", "B"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "mode": rules.Words(
@@ -101,9 +104,9 @@ def resolve(
         absent=frozenset((*(() if keep_stats else ("stats",)), )),
         lists={},
         between={
-            "peak": (True, 256),
-            "base": (True, 256),
-            "total": (True, 256),
+            "peak": (0, (4096, 0, 0)),
+            "base": (0, (4096, 0, 0)),
+            "total": (0, (4096, 0, 0)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -178,13 +181,21 @@ OPERATION = StepOperation(
         Field("stats_B", "stride", "stats", "B", 64, 0),
         Field("stats_One", "stride", "stats", "One", 0, 0),
         Field("stats_A", "stride", "stats", "A", 64, 0),
-        Field("peak_cells", "cells", "peak", "", 0, 0),
-        Field("base_cells", "cells", "base", "", 0, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
+        Field("peak_at", "at", "peak", "", 0, 0),
+        Field("base_at", "at", "base", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst", "stats"),
-    phases=1,
+    phases=(
+        (
+            Lanes("a", True, (("src", "A"), ("dst", "A"), ("stats", "A"), )),
+            Lanes("c", False, (("src", "C"), ("dst", "C"), )),
+            Lanes("o", False, (("stats", "One"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32", "float32", "float32", "float32"),
     words={"mode": ("none", "inf_as_zero")},
     roles=(

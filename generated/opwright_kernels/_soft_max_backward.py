@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "dtype": rules.Words(
@@ -93,7 +96,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "total": (True, 256),
+            "total": (0, (4096, 0)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -160,10 +163,17 @@ OPERATION = StepOperation(
         Field("diff_src_B", "stride", "diff_src", "B", 64, 0),
         Field("diff_src_C", "stride", "diff_src", "C", 0, 0),
         Field("diff_src_A", "stride", "diff_src", "A", 64, 0),
-        Field("total_cells", "cells", "total", "", 0, 0),
+        Field("total_at", "at", "total", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_src",),
-    phases=1,
+    phases=(
+        (
+            Lanes("a", True, (("diff_dst", "A"), ("dst", "A"), ("diff_src", "A"), )),
+            Lanes("c", False, (("diff_dst", "C"), ("dst", "C"), ("diff_src", "C"), )),
+        ),
+    ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     words={},
     roles=(

@@ -11,7 +11,10 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._description import ArrayLike, InputInfo
-from ._steps import ArrayInfo, Field, Output, StepOperation, Steps
+from ._schedules import Lanes
+from ._step_kernels import Output, Steps
+from ._step_sizes import ArrayInfo, Field
+from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
 }
@@ -111,9 +114,12 @@ OPERATION = StepOperation(
         Field("X_extents", "extents", "X", "", 64, 1),
         Field("src_X", "stride", "src", "X", 64, 0),
         Field("dst_X", "stride", "dst", "X", 64, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
-    phases=1,
+    phases=(
+        (Lanes("x", True, (("dst", "X"), ("src", "X"), )), ),
+    ),
     accumulate=("float32", "float32", "float32"),
     words={},
     roles=(

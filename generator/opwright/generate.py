@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import parallel
+from . import gradients, parallel
 from .emit import lowerable, render
 from .language.library import Library
 from .language.model import Op
@@ -24,7 +24,7 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
     env = render.environment(project.templates)
 
     def made(op: Op) -> tuple[list[Problem], dict[str, str]]:
-        problems = [*lowerable.problems(op)] or [*_disagreement(op)]
+        problems = [*lowerable.problems(op)] or [*_disagreement(op), *gradients.astray(op, library)]
         return problems, {} if problems else render.texts(render.of_op(op, library), env)
 
     each = parallel.each(made, library.ops)

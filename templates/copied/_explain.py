@@ -35,6 +35,7 @@ class Explanation:
     scratch_bytes: int
     specialized: bool
     specialization: str
+    schedules: tuple[tuple[str, str], ...]
     steps: tuple[tuple[str, str, str], ...]
 
     def __str__(self) -> str:
@@ -43,6 +44,7 @@ class Explanation:
         lines += [f"  not {name}: {reason}" for name, reason in self.rejected]
         lines.append(f"threads: {self.threads}, scratch memory: {self.scratch_bytes} bytes")
         lines.append(f"sizes: {self.specialization}")
+        lines += [f"{lanes}: {schedule}" for lanes, schedule in self.schedules]
         lines += [f"copied first: {copy}" for copy in self.copies] or ["copied first: nothing"]
         lines += [f"{what} = {value}   {where}" for what, value, where in self.steps]
         return "\n".join(lines)
@@ -82,14 +84,13 @@ def explain(
     arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
     why, rejected = _reasons(operation, resolution, isa, others, arrangements)
     used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
-    plan = operation.plan(resolution) if isa.fast else None
-    scratch = plan.scratch if plan else None
+    plan, scratch, schedules = operation.planned_for(resolution, given, isa)
     specialized, specialization = _specialize.explained(plan, special)
     return Explanation(
         op=operation.name,
         shape=resolution.shape,
         dtype=row[operation.output],
-        values={name: resolution.values[symbol] for symbol, name in names.items()},
+        values={name: resolution.values[symbol] for symbol, name in names.items() if symbol in resolution.values},
         arrangements=arrangements,
         variant=variant,
         why=why,
@@ -103,6 +104,7 @@ def explain(
         scratch_bytes=scratch(min(used, _team.MAX_WORKERS)) if scratch else 0,
         specialized=specialized,
         specialization=specialization,
+        schedules=schedules,
         steps=steps,
     )
 

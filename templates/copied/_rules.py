@@ -90,6 +90,15 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def scaled(whole: int, factor: float) -> int:
+    """whole * factor in f32, rounded down."""
+    with np.errstate(all="ignore"):
+        product = float(np.float32(whole) * np.float32(factor))
+    if not math.isfinite(product):
+        raise Refusal("inexact-division", "shape", f"{whole} * {factor}", "a finite number of f32")
+    return math.floor(product)
+
+
 def _divisor(a: int, b: int) -> None:
     if b == 0:
         raise Refusal("inexact-division", "shape", f"{a} / 0", "a divisor other than 0")
@@ -209,6 +218,27 @@ def integers(
             list(nearest),
         )
     return numbers
+
+
+def reals(
+    name: str,
+    value: object,
+    length: int,
+    *,
+    minimum: int | None = None,
+    maximum: int | None = None,
+    default: float | None = None,
+) -> tuple[float, ...]:
+    """Real numbers within their range, one per spatial axis, each rounded to f32; not given, all are `default`."""
+    if value is None and default is not None:
+        return (default,) * length
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuf":
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        raise Refusal(f"{name}-kind", name, describe(value), "a list of numbers", wrong_kind=True)
+    if len(value) != length:
+        raise Refusal(f"{name}-length", name, f"{len(value)} entries", f"{length} entries, one per spatial axis")
+    return tuple([real(name, entry, minimum=minimum, maximum=maximum) for entry in value])
 
 
 def real(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> float:

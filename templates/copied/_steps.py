@@ -1,112 +1,39 @@
-"""An operation of steps as the package calls it: strides of the arrays as they are, phases, memory between steps.
+"""An operation of steps as the package calls it: strides of the arrays as they are, schedules, memory between steps.
 
 In: the arguments of a public function. Out: the output, or a tuple of outputs. Kernels walk the strides that a call's
-arrays have, so that views and broadcast inputs need no copies. Every refusal leaves as a SpecError and before anything
-is written.
+arrays have, so that views and broadcast inputs need no copies. What a call means is kept for calls like it; so is all
+that its kernel is told, where the arrays have no gaps. Every refusal leaves as a SpecError and before anything is
+written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import field as member
-from functools import partial
+from marshal import dumps
 from typing import Any
 
 import numpy as np
+from numpy import empty, ndarray
 
-from . import _contractions, _isa, _remember, _specialize, _threads
+from . import _contractions, _isa, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
 from ._axes import DTYPE_OF, Places
 from ._description import InputInfo
-from ._dtypes import C_TYPES, DTYPES
+from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
-from ._operation import Operation, allocated, thread_count
-from ._rules import Extent, dtype_name
+from ._operation import SERIAL_TERMS, allocated, thread_count
+from ._remember import CALLS
+from ._rules import dtype_name
+from ._scratch import memory
+from ._step_kernels import StepKernels, StepPlan, Steps, is_walkable, walkable
 from ._words import describe
 
 
 @dataclass(frozen=True)
-class Output:
-    """An output of a call: its shape, and where its axes stand."""
-
-    shape: tuple[int, ...]
-    places: Places
-
-
-@dataclass(frozen=True)
-class Steps:
-    """A legal call. `terms` counts the terms of all steps.
-
-    `absent` names the outputs that it does not have. `between` says how many cells each array between steps needs, and
-    whether every part has its own.
-    """
-
-    row: int
-    words: Mapping[str, str]
-    values: Mapping[str, Extent]
-    places: Mapping[str, Places]
-    outputs: Mapping[str, Output]
-    absent: frozenset[str]
-    lists: Mapping[str, Sequence[float]]
-    between: Mapping[str, tuple[bool, int]]
-    terms: int
-    letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
-    group_class: str | None = None
-
-    @property
-    def shape(self) -> Any:
-        """The output's shape, or those of all outputs."""
-        shapes = tuple(output.shape for name, output in self.outputs.items() if name not in self.absent)
-        return shapes[0] if len(shapes) == 1 else shapes
-
-    @property
-    def arrangements(self) -> Mapping[str, int]:
-        return {}
-
-
-@dataclass(frozen=True)
-class Field:
-    """A member of the struct of sizes: `kind` says what it holds, `of` and `axis` of what."""
-
-    name: str
-    kind: str
-    of: str
-    axis: str = ""
-    length: int = 0
-    neutral: int = 0
-    c_type: str = "int64_t"
-
-
-@dataclass(frozen=True)
-class ArrayInfo:
-    """An array that kernels take: its role, its axes, and the number that it reads as where it is left out."""
-
-    name: str
-    role: str  # input, list, output, between
-    axes: Mapping[str, str]  # axis to the symbol of its run; '' where it is none
-    absent: float = 0.0
-    dtype: str = ""  # of a list
-    sizes: Mapping[str, str] = member(default_factory=dict)  # where inputs are joined: axis to the symbol of its extent
-
-
-@dataclass(frozen=True)
-class StepOperation(Operation):
-    """What the generated module says of an operation of steps."""
-
-    arrays_: tuple[ArrayInfo, ...] = ()
-    fields: tuple[Field, ...] = ()
-    outputs: tuple[str, ...] = ()
-    phases: int = 1
-    accumulate: tuple[str, ...] = ()  # the type that each row adds up in
-    words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
-    dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
-    contractions: tuple[_contractions.Contraction, ...] = ()
-    roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
-    # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
-    # after the other, the size that is that axis' extent.
-    joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
+class StepOperation(StepKernels):
+    """An operation of steps that can be called."""
 
     def array(self, info: InputInfo, value: Any) -> Any:
         """One input as an array, or as a tuple of those that are joined."""
@@ -121,19 +48,82 @@ class StepOperation(Operation):
 
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
+        try:  # a call like one before, with arrays that have no gaps, is over in a few steps
+            plan = CALLS[self.key_of_plan(inputs, attributes)]
+            if specialize is None and (out is None or type(out) is ndarray):
+                result = self.repeated(plan, inputs, out, threads)
+                if result is not None:
+                    return result
+        except Exception:  # of whatever kind: what is refused is told below
+            pass
+        return self.called(inputs, attributes, out, threads, specialize)
+
+    def called(
+        self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
+    ) -> Any:
+        """The same for every call."""
         try:
             if specialize is not None:
                 _specialize.check("specialize", specialize)
             given = self.arrays(inputs)
-            attributes = tuple([snapshot(attribute) for attribute in attributes])
+            said = tuple([snapshot(attribute) for attribute in attributes])
             targets = self.targets(out)
-            resolution = self.resolved(given, self.completed(attributes, targets))
-            return self.run_steps(resolution, given, targets, out, threads)
+            resolution = self.resolved(given, self.completed(said, targets))
+            return self.run_steps(resolution, given, said, targets, out, threads)
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
             missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
+
+    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+        """A hashable key of all that a call without gaps depends on; see `_remember.key`.
+
+        Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
+        """
+        if len(inputs) == 1:
+            (a,) = inputs
+            return self.function, dumps(attributes), a.dtype, a.shape
+        told: list[Any] = [self.function, dumps(attributes)]
+        for value in inputs:
+            if value is None:
+                told.append(None)
+            else:
+                told += value.dtype, value.shape
+        return tuple(told)
+
+    def repeated(self, plan: StepPlan, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        """The result of a call without gaps; None where an array has some, or where `out` is not plainly apart."""
+        address = plan.ffi.from_buffer
+        arguments = []
+        for value, (kind, bits), absent in zip(inputs, plan.inputs, plan.absent):
+            if value is None:
+                arguments.append(absent)
+            elif type(value) is not ndarray or not value.flags.carray:
+                return None
+            else:
+                arguments.append(address(kind, value if bits is None else value.getfield(bits)))
+        arguments += plan.lists
+        if out is not None:
+            (kind, bits, shape, dtype), *more = plan.outputs
+            if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
+                return None
+            if any(value is not None and share_memory(out, value) for value in inputs):
+                return None
+            results = [out]
+        else:
+            results = [
+                empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)
+                for _, _, shape, dtype in plan.outputs
+            ]
+        for result, (kind, bits, _, _) in zip(results, plan.outputs):
+            arguments.append(address(kind, result if bits is None else result.getfield(bits)))
+        if threads is None and plan.terms < SERIAL_TERMS:
+            team, size = plan.alone
+        else:
+            team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
+        return results[0] if len(results) == 1 else tuple(results)
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -171,24 +161,34 @@ class StepOperation(Operation):
         return said
 
     def run_steps(
-        self, resolution: Steps, given: Sequence[Any], targets: list[Array | None], out: Any, threads: Any
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        targets: list[Array | None],
+        out: Any,
+        threads: Any,
     ) -> Any:
+        """Hand the arrays to the kernel, those that are joined one after the other where that can be."""
         row = self.rows[resolution.row][1]
-        label = self.rows[resolution.row][0]
-        parts = thread_count(resolution, threads)  # type: ignore[arg-type]
+        workers = thread_count(resolution, threads)  # type: ignore[arg-type]
         targets = self.wanted(resolution, targets, out)
         for name, target in zip(self.outputs, targets):
             if target is not None:
                 self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
         inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
-        arrays: dict[str, Array] = {name: _walkable(value) for name, value in inputs.items() if name not in self.joined}
+        arrays: dict[str, Array] = {name: walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
         for name, target in zip(self.outputs, targets):
-            ready = target is not None and _is_walkable(target)
+            ready = target is not None and is_walkable(target)
             shape = resolution.outputs[name].shape
             written[name] = target if ready and target is not None else allocated(shape, DTYPES[row[name]])
-        for piece, own in self.pieces(resolution, {name: inputs[name] for name in self.joined}, {**arrays, **written}):
-            self.execute(piece, label, row, own, parts)
+        if self.joined:
+            for piece, own in self.pieces(resolution, {n: inputs[n] for n in self.joined}, {**arrays, **written}):
+                self.execute(self.planned_steps(piece, own), piece, own, workers)
+        else:
+            whole = {**arrays, **written}
+            self.execute(self.plan_of(resolution, given, attributes, whole), resolution, whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -199,6 +199,23 @@ class StepOperation(Operation):
             return tuple(results)
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
+    def plan_of(
+        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+    ) -> StepPlan:
+        """The plan of a call; that of one without gaps is kept, where the loops of steps compute all of it."""
+        plan = self.planned_steps(resolution, arrays)
+        plain = all(array.flags.c_contiguous for array in arrays.values()) and not self.contractions
+        plain = plain and all(value is None or type(value) is ndarray for value in given) and not resolution.absent
+        said = dict(zip(self.attributes, attributes))
+        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+            try:
+                key = self.key_of_plan(given, attributes)
+            except Exception:  # of whatever kind: an entry of an attribute may be anything
+                return plan
+            if _remember.attributes_of(key) is not None:
+                _remember.remember(key, plan)
+        return plan
+
     def pieces(
         self, resolution: Steps, joined: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
     ) -> Iterator[tuple[Steps, dict[str, Array]]]:
@@ -207,7 +224,7 @@ class StepOperation(Operation):
             whole = {
                 n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in joined.items()
             }
-            yield resolution, {**arrays, **{name: _walkable(array) for name, array in whole.items()}}
+            yield resolution, {**arrays, **{name: walkable(array) for name, array in whole.items()}}
             return
         (name, parts), *_ = joined.items()
         size = self.joined[name][1]
@@ -215,7 +232,7 @@ class StepOperation(Operation):
         begin = 0
         for part in parts:
             extent = part.shape[resolution.places[name][self.joined[name][0]][0]]
-            own = {name: _walkable(part)}
+            own = {name: walkable(part)}
             for other, array in arrays.items():
                 axes = next(info for info in self.arrays_ if info.name == other).sizes
                 spots = [places[other][axis][0] for axis, symbol in axes.items() if symbol == size]
@@ -252,34 +269,34 @@ class StepOperation(Operation):
             if isinstance(value, np.ndarray) and share_memory(target, value):
                 raise Refusal("out-overlap", "out", f"an array that shares memory with {what}", "memory of its own")
 
-    def execute(
-        self, resolution: Steps, label: str, row: Mapping[str, str], arrays: dict[str, Array], parts: int
-    ) -> None:
-        """Hand the arrays to the kernel, phase by phase."""
+    def execute(self, plan: StepPlan, resolution: Steps, arrays: dict[str, Array], workers: int) -> None:
+        """Run a plan on arrays of any strides: contractions by their engine, the other phases by the kernel."""
+        ffi = plan.ffi
+        arguments = [
+            absent if info.name not in arrays else pointer_of(ffi, kind, arrays[info.name], False)
+            for info, (kind, _), absent in zip(self.inputs, plan.inputs, plan.absent)
+        ]
+        arguments += plan.lists
+        arguments += [
+            pointer_of(ffi, kind, arrays[name], True) for name, (kind, _, _, _) in zip(self.outputs, plan.outputs)
+        ]
+        team, size = plan.workers(workers)
+        if not self.contractions:
+            plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
+            return
+        room = allocated((max(size, 1),), np.dtype(np.uint8))
         accumulate = DTYPES[self.accumulate[resolution.row]]
-        places = dict(resolution.places)
-        for info in self.arrays_:
-            if info.role == "between":
-                own, cells = resolution.between[info.name]
-                arrays[info.name] = allocated((max(cells, 1) * (parts if own else 1),), accumulate)
-            elif info.role == "list":
-                arrays[info.name] = np.asarray(resolution.lists[info.name], np.dtype(info.dtype))
-                places[info.name] = {"E": (0,)}
-            elif info.role == "output":
-                places[info.name] = resolution.outputs[info.name].places
-            elif info.name not in arrays:  # one cell stands for an input that is left out
-                arrays[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        for name, (begin, cells) in plan.begins.items():
+            arrays[name] = room[begin : begin + cells * accumulate.itemsize].view(accumulate)
+        for info, value in zip(self.inputs, plan.stand_ins):
+            arrays.setdefault(info.name, value)
+        places = {**resolution.places, **{name: found.places for name, found in resolution.outputs.items()}}
         products, copied = self.products(resolution, arrays, places, accumulate)
-        kernel: Any = None
-        for phase in range(self.phases):
+        for phase in range(plan.phases):
             if phase in products:
-                products[phase].run(parts)
+                products[phase].run(workers)
             elif phase not in copied:
-                kernel = kernel or self.kernel(resolution, label, arrays, places)
-                if parts == 1:
-                    kernel(phase, 0, 1)
-                else:
-                    _threads.run(partial(kernel, phase), parts)
+                plan.kernel(*arguments, plan.sizes, phase, phase + 1, team, ffi.from_buffer(room))
 
     def products(
         self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
@@ -294,137 +311,36 @@ class StepOperation(Operation):
                 copied |= {one.copy} if product.direct else set()
         return found, copied
 
-    def kernel(
-        self, resolution: Steps, label: str, arrays: Mapping[str, Array], places: Mapping[str, Places]
-    ) -> Callable[[int, int, int], object]:
-        """The loops of a call, for a phase, a part and the number of parts."""
-        isa, _ = self.choice(label)
-        library = self.library(isa, label, "")
-        ffi = library.ffi
-        sizes = self.sizes_of(resolution, places, arrays, ffi)
-        pointers = [
-            pointer_of(ffi, ffi.typeof(f"{self.c_type(info, resolution.row)} *"), arrays[info.name], info.role)
-            for info in self.arrays_
-        ]
-        return partial(getattr(library.lib, f"{self.function}_{label}_{isa.name}"), *pointers, sizes)
-
-    def sizes_of(self, resolution: Steps, places: Mapping[str, Places], arrays: Mapping[str, Array], ffi: Any) -> Any:
-        """The struct of sizes of a call."""
-        sizes = ffi.new(f"opwright_{self.function}_sizes *")
-        runs = self.runs(resolution, places, arrays)
-        for field in self.fields:
-            value: Any
-            if field.kind == "value":
-                value = resolution.values[field.of]
-                if field.length:
-                    value = (field.neutral,) * (field.length - len(value)) + tuple(value)
-            elif field.kind == "rank":
-                value = len(runs[field.of][0])
-            elif field.kind == "extents":
-                value = runs[field.of][0]
-            elif field.kind == "word":
-                value = self.words[field.of].index(resolution.words[field.of])
-            elif field.kind == "cells":
-                value = max(resolution.between[field.of][1], 1)
-            else:
-                value = self.strides(field, places, arrays, runs)
-            setattr(sizes, field.name, value)
-        return sizes
-
-    def strides(
-        self, field: Field, places: Mapping[str, Places], arrays: Mapping[str, Array], runs: Mapping[str, Any]
-    ) -> Any:
-        """How far neighbours along an axis lie apart, in elements; 0 where one cell serves all."""
-        info = next(info for info in self.arrays_ if info.name == field.of)
-        symbol = info.axes[field.axis]
-        if symbol:
-            return runs[symbol][1][(field.of, field.axis)]
-        steps = _steps_of(arrays[field.of], places.get(field.of, {}).get(field.axis, ()))
-        if field.length:
-            return (0,) * (field.length - len(steps)) + tuple(steps)
-        return steps[0] if steps else 0
-
-    def runs(
-        self, resolution: Steps, places: Mapping[str, Places], arrays: Mapping[str, Array]
-    ) -> dict[str, tuple[tuple[int, ...], dict[tuple[str, str], tuple[int, ...]]]]:
-        """Of every run its extents, and the strides of each array along it, with as few axes as all arrays allow."""
-        found = {}
-        for symbol in dict.fromkeys(field.of for field in self.fields if field.kind == "rank"):
-            extents = resolution.values[symbol]
-            along = {}
-            for info in self.arrays_:
-                for axis in (axis for axis, of in info.axes.items() if of == symbol):
-                    steps = _steps_of(arrays[info.name], places.get(info.name, {}).get(axis, ()))
-                    along[info.name, axis] = (0,) * (len(extents) - len(steps)) + tuple(steps)
-            found[symbol] = _merged(extents, along)
-        return found
-
-    def c_type(self, info: ArrayInfo, row: int) -> str:
-        if info.role == "between":
-            return C_TYPES[self.accumulate[row]]
-        return C_TYPES[info.dtype if info.role == "list" else self.rows[row][1][info.name]]
-
-    def declarations(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
-        """The C declarations of the kernels of a library."""
-        members = "".join(f"    {f.c_type} {f.name}{f'[{f.length}]' if f.length else ''};\n" for f in self.fields)
-        sizes = f"opwright_{self.function}_sizes"
-        lines = ["typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
-        lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n")
-        for number, (label, _) in enumerate(self.rows):
-            pointers = [
-                f"{'const ' if info.role in ('input', 'list') else ''}{self.c_type(info, number)} *{info.name}"
-                for info in self.arrays_
-            ]
-            head = f"void {self.function}_{label}_{isa.name}({', '.join(pointers)}, const {sizes} *sizes"
-            lines.append(f"{head}, int64_t phase, int64_t part, int64_t parts);\n")
-        return "".join(lines)
-
-    def copied(self, value: Array) -> bool:
-        """Whether kernels cannot walk an array as it is."""
-        return not _is_walkable(value)
+    def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
+        row = self.rows[resolution.row][1]
+        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        for name, output in resolution.outputs.items():
+            arrays[name] = _described(output.shape, DTYPES[row[name]])
+        plan = self.planned_steps(resolution, arrays)
+        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
+        return None, lambda workers: plan.workers(workers)[1], told
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
     return value if type(value) is tuple else (value,)
 
 
-def pointer_of(ffi: Any, ctype: Any, array: Array, role: str) -> Any:
+def pointer_of(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
     """A C pointer to the first element of an array of any strides."""
     if array.flags.c_contiguous:
-        return pointer(ffi, ctype, array, role in ("output", "between"))
+        return pointer(ffi, ctype, array, writable)
     return ffi.cast(ctype, array.ctypes.data)
 
 
-def _is_walkable(array: Array) -> bool:
-    """Whether the elements of an array stand at whole multiples of their size from each other."""
-    return array.flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides)
+def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array whose shape, dtype and strides are those of one without gaps; nobody may look at its cells."""
+    steps = [dtype.itemsize]
+    for extent in shape[:0:-1]:
+        steps.append(steps[-1] * extent)
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, steps[::-1] if shape else ())
 
 
-def _walkable(array: Array) -> Array:
-    return array if _is_walkable(array) else array.copy(order="C")
-
-
-def _steps_of(array: Array, spots: Sequence[int]) -> tuple[int, ...]:
-    """The strides of some axes in elements; 0 for those of extent 1, of which any cell is the only one."""
-    return tuple(0 if array.shape[spot] == 1 else array.strides[spot] // array.itemsize for spot in spots)
-
-
-def _merged(
-    extents: Sequence[int], along: Mapping[tuple[str, str], tuple[int, ...]]
-) -> tuple[tuple[int, ...], dict[tuple[str, str], tuple[int, ...]]]:
-    """Axes put together where every array goes through both as through one; those of extent 1 left out."""
-    kept: list[int] = []
-    steps: list[list[int]] = []  # per kept axis, the step of every array
-    for axis, extent in enumerate(extents):
-        if extent == 1:
-            continue
-        own = [strides[axis] for strides in along.values()]
-        if kept and all(outer == inner * extent for outer, inner in zip(steps[-1], own)):
-            kept[-1] *= extent
-            steps[-1] = own
-        else:
-            kept.append(extent)
-            steps.append(own)
-    if not kept:
-        kept, steps = [1], [[0] * len(along)]
-    return tuple(kept), {key: tuple(step[at] for step in steps) for at, key in enumerate(along)}
+def _laid_out(value: Any) -> Array:
+    if type(value) is ndarray:
+        return walkable(value)
+    return _described(value.shape, value.dtype)

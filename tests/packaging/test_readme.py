@@ -19,7 +19,7 @@ ROOT = checkout.ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPEC_PAGE = (ROOT / "docs" / "SPEC.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/SPEC.md")
-EXAMPLE = "my-ops/mat_mul.yaml"
+EXAMPLE = "my-ops/linear_gelu.yaml"
 
 
 def fences(text: str) -> list[tuple[str, str]]:

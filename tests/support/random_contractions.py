@@ -13,7 +13,7 @@ import numpy as np
 
 Rng = np.random.Generator
 DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
-ROWS = (("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f16"), ("f16", "f32"))
+ROWS = (("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("f16", "f16"))
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 19, 33)
 
 
@@ -31,8 +31,11 @@ def shuffled(rng: Rng, letters: str) -> str:
     return "".join(rng.permutation([*letters])) if letters else ""
 
 
-def draw(rng: Rng, op: str, finish: str = "") -> Drawn:
-    """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two."""
+def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
+    """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
+
+    `finish` is what becomes of a sum {0}. Without `steps` the spec has one `reduce`.
+    """
     count = int(rng.choice([2, 2, 2, 3]))
     names = iter("abcdefghijk")
     factors, out = [""] * count, ""
@@ -60,21 +63,25 @@ def draw(rng: Rng, op: str, finish: str = "") -> Drawn:
     )
     value = " * ".join(f"in_{n}[{', '.join(factor)}]" for n, factor in enumerate(factors))
     cell = f"out_0[{', '.join(out)}]"
-    steps = f"    - {cell} += {value}"
-    if finish:
-        steps = f"    - sums[{', '.join(out)}] += {value}\n    - {cell} = {finish.format(f'sums[{chr(44).join(out)}]')}"
+    sums = f"sums[{', '.join(out)}]"
+    said = f"  steps:\n    - {cell} += {value}"
+    if not steps:
+        said = f"  reduce: {cell} += {value}" + (f"\n  finish: {finish.format(cell)}" if finish else "")
+    elif finish:
+        said = f"  steps:\n    - {sums} += {value}\n    - {cell} = {finish.format(sums)}"
     rows = "\n".join(
         f"  - {{{', '.join(f'in_{n}: {read}' for n in range(count))}, out_0: {made}, accumulate: f32}}"
-        for read, made in ROWS
+        for read, made in (ROWS if steps else ROWS[::2])
     )
+    attributes = """attributes:
+  - {name: made, type: string, values: [f32, bf16, f16], dtype_of: out_0, summary: The data type of the sums.}
+"""
     text = f"""op: {op}
 revision: 1
 summary: Sums of products.
 dims:
 {chr(10).join(f"  size_{c}: {{symbol: {c.upper()}}}" for c in used)}
-attributes:
-  - {{name: made, type: string, values: [f32, bf16, f16], dtype_of: out_0, summary: The data type of the sums.}}
-inputs:
+{attributes if steps else ""}inputs:
 {inputs}
 outputs:
   - {{name: out_0, dims: {{{", ".join(f"{c.upper()}: {c.upper()}" for c in out)}}}}}
@@ -82,8 +89,7 @@ dtypes:
 {rows}
 semantics:
   ranges: {{{", ".join(f"{c}: {c.upper()}" for c in used)}}}
-  steps:
-{steps}
+{said}
 """
     return Drawn(op, text, tuple(factors), out)
 

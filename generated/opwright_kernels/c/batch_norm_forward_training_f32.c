@@ -19,120 +19,360 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void batch_norm_forward_training_f32_portable(
-    const float *restrict src,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    float *restrict dst,
-    float *restrict running_mean,
-    float *restrict running_variance,
-    float *restrict batch_mean,
-    float *restrict batch_variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict batch_mean_sum_,
-    float *restrict batch_variance_sum_,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    const float *mean;
+    const float *variance;
+    const float *gamma;
+    const float *beta;
+    float *dst;
+    float *running_mean;
+    float *running_variance;
+    float *batch_mean;
+    float *batch_variance;
+    const opwright_batch_norm_forward_training_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_batch_norm_forward_training_f32;
+
+static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t total_at_ = part * sizes->total_cells;
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t N = sizes->N;
-        const int64_t batch_mean_sum__at_ = part * sizes->batch_mean_sum__cells;
-        const int64_t X_cells_ = X_rows_ * X_inner_;
-        const int64_t spread_at_ = part * sizes->spread_cells;
-        const int64_t batch_variance_sum__at_ = part * sizes->batch_variance_sum__cells;
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-        const int64_t gamma_C = sizes->gamma_C;
-        const double epsilon = sizes->epsilon;
-        const int64_t beta_C = sizes->beta_C;
-        const int64_t running_mean_C = sizes->running_mean_C;
-        const double momentum = sizes->momentum;
-        const int64_t mean_C = sizes->mean_C;
-        const int64_t running_variance_C = sizes->running_variance_C;
-        const int64_t variance_C = sizes->variance_C;
-        const int64_t batch_mean_C = sizes->batch_mean_C;
-        const int64_t batch_variance_C = sizes->batch_variance_C;
-        const int64_t C = sizes->C;
-        const int64_t blocks_ = opwright_ceil_div(C, 256);
-        const int64_t total_ = blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                total[total_at_ + (c - begin_)] = 0.0f;
-            }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            total[total_at_ + (c - begin_)] += src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)];
+    const opwright_call_of_batch_norm_forward_training_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const mean = call_->mean;
+    const float *const variance = call_->variance;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    float *const dst = call_->dst;
+    float *const running_mean = call_->running_mean;
+    float *const running_variance = call_->running_variance;
+    float *const batch_mean = call_->batch_mean;
+    float *const batch_variance = call_->batch_variance;
+    const opwright_batch_norm_forward_training_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t N = sizes->N;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t gamma_C = sizes->gamma_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t running_mean_C = sizes->running_mean_C;
+    const double momentum = sizes->momentum;
+    const int64_t mean_C = sizes->mean_C;
+    const int64_t running_variance_C = sizes->running_variance_C;
+    const int64_t variance_C = sizes->variance_C;
+    const int64_t batch_mean_C = sizes->batch_mean_C;
+    const int64_t batch_variance_C = sizes->batch_variance_C;
+    const int64_t C = sizes->C;
+    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = C;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t c = task_;
+        float total = 0.0f;
+        float batch_mean_sum_ = 0.0f;
+        float spread = 0.0f;
+        float batch_variance_sum_ = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] += src_row_[i_ + j_];
                         }
                     }
-                }
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                batch_mean_sum_[batch_mean_sum__at_ + (c - begin_)] = total[total_at_ + (c - begin_)] / ((float)N * (float)X_cells_);
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                spread[spread_at_ + (c - begin_)] = 0.0f;
-            }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            spread[spread_at_ + (c - begin_)] += (src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)] - batch_mean_sum_[batch_mean_sum__at_ + (c - begin_)]) * (src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)] - batch_mean_sum_[batch_mean_sum__at_ + (c - begin_)]);
-                        }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += src_row_[whole_ + j_];
                     }
                 }
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                batch_variance_sum_[batch_variance_sum__at_ + (c - begin_)] = spread[spread_at_ + (c - begin_)] / ((float)N * (float)X_cells_);
-            }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            dst[n * dst_N + c * dst_C + (dst_X_x_at_ + x * dst_X_step_)] = gamma[c * gamma_C] * (src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)] - batch_mean_sum_[batch_mean_sum__at_ + (c - begin_)]) / opwright_sqrt_f32(batch_variance_sum_[batch_variance_sum__at_ + (c - begin_)] + (float)epsilon) + beta[c * beta_C];
-                        }
-                    }
-                }
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                running_mean[c * running_mean_C] = (float)momentum * mean[c * mean_C] + (1.0f - (float)momentum) * batch_mean_sum_[batch_mean_sum__at_ + (c - begin_)];
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                running_variance[c * running_variance_C] = (float)momentum * variance[c * variance_C] + (1.0f - (float)momentum) * batch_variance_sum_[batch_variance_sum__at_ + (c - begin_)];
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                batch_mean[c * batch_mean_C] = batch_mean_sum_[batch_mean_sum__at_ + (c - begin_)];
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                batch_variance[c * batch_variance_C] = batch_variance_sum_[batch_variance_sum__at_ + (c - begin_)];
             }
         }
+        total += opwright_sum_of_f32(sums_0_);
+        batch_mean_sum_ = total / ((float)N * (float)X_cells_);
+        float sums_1_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_1_[j_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const float same_0_ = batch_mean_sum_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_1_[j_] += (src_row_[i_ + j_] - same_0_) * (src_row_[i_ + j_] - same_0_);
+                        }
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_1_[j_] += (src_row_[whole_ + j_] - same_0_) * (src_row_[whole_ + j_] - same_0_);
+                    }
+                }
+            }
+        }
+        spread += opwright_sum_of_f32(sums_1_);
+        batch_variance_sum_ = spread / ((float)N * (float)X_cells_);
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    float dst_room_[512];
+                    float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                    float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                    const float same_0_ = gamma[c * gamma_C];
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const float same_1_ = batch_mean_sum_;
+                    const float same_2_ = opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
+                    const float same_3_ = beta[c * beta_C];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = same_0_ * (src_row_[i_] - same_1_) / same_2_ + same_3_;
+                    }
+                    opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
+                }
+            }
+        }
+        running_mean[c * running_mean_C] = (float)momentum * mean[c * mean_C] + (1.0f - (float)momentum) * batch_mean_sum_;
+        running_variance[c * running_variance_C] = (float)momentum * variance[c * variance_C] + (1.0f - (float)momentum) * batch_variance_sum_;
+        batch_mean[c * batch_mean_C] = batch_mean_sum_;
+        batch_variance[c * batch_variance_C] = batch_variance_sum_;
+    }
+}
+
+static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_batch_norm_forward_training_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const mean = call_->mean;
+    const float *const variance = call_->variance;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    float *const dst = call_->dst;
+    float *const running_mean = call_->running_mean;
+    float *const running_variance = call_->running_variance;
+    float *const batch_mean = call_->batch_mean;
+    float *const batch_variance = call_->batch_variance;
+    const opwright_batch_norm_forward_training_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
+    float *const batch_mean_sum_ = (float *)(void *)(call_->scratch + sizes->batch_mean_sum__at + part * sizes->task_bytes_);
+    float *const batch_variance_sum_ = (float *)(void *)(call_->scratch + sizes->batch_variance_sum__at + part * sizes->task_bytes_);
+    const int64_t N = sizes->N;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t gamma_C = sizes->gamma_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t running_mean_C = sizes->running_mean_C;
+    const double momentum = sizes->momentum;
+    const int64_t mean_C = sizes->mean_C;
+    const int64_t running_variance_C = sizes->running_variance_C;
+    const int64_t variance_C = sizes->variance_C;
+    const int64_t batch_mean_C = sizes->batch_mean_C;
+    const int64_t batch_variance_C = sizes->batch_variance_C;
+    const int64_t C = sizes->C;
+    const int64_t block_ = opwright_block(C, 1, parts, src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; ++c) {
+            total[c - begin_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict total_row_ = total + (c - begin_);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += src_row_[i_];
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float *restrict total_row_ = total + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = total_row_[i_] / same_0_;
+            }
+        }
+        for (int64_t c = begin_; c < end_; ++c) {
+            spread[c - begin_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict spread_row_ = spread + (c - begin_);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += (src_row_[i_] - batch_mean_sum__row_[i_]) * (src_row_[i_] - batch_mean_sum__row_[i_]);
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float *restrict spread_row_ = spread + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+            }
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+                        const float same_0_ = (float)epsilon;
+                        float beta_room_[512];
+                        const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_row_[i_] = gamma_row_[i_] * (src_row_[i_] - batch_mean_sum__row_[i_]) / opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_) + beta_row_[i_];
+                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                    }
+                }
+            }
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float running_mean_room_[512];
+            float * running_mean_first_ = running_mean + c * running_mean_C;
+            float *restrict running_mean_row_ = running_mean_C == 1 ? running_mean_first_ : running_mean_room_;
+            const float same_0_ = (float)momentum;
+            float mean_room_[512];
+            const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
+            const float same_1_ = 1.0f - (float)momentum;
+            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                running_mean_row_[i_] = same_0_ * mean_row_[i_] + same_1_ * batch_mean_sum__row_[i_];
+            }
+            opwright_put_f32(running_mean_row_, running_mean_first_, running_mean_C, n_);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float running_variance_room_[512];
+            float * running_variance_first_ = running_variance + c * running_variance_C;
+            float *restrict running_variance_row_ = running_variance_C == 1 ? running_variance_first_ : running_variance_room_;
+            const float same_0_ = (float)momentum;
+            float variance_room_[512];
+            const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
+            const float same_1_ = 1.0f - (float)momentum;
+            const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                running_variance_row_[i_] = same_0_ * variance_row_[i_] + same_1_ * batch_variance_sum__row_[i_];
+            }
+            opwright_put_f32(running_variance_row_, running_variance_first_, running_variance_C, n_);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float batch_mean_room_[512];
+            float * batch_mean_first_ = batch_mean + c * batch_mean_C;
+            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_row_[i_] = batch_mean_sum__row_[i_];
+            }
+            opwright_put_f32(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float batch_variance_room_[512];
+            float * batch_variance_first_ = batch_variance + c * batch_variance_C;
+            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_variance_row_[i_] = batch_variance_sum__row_[i_];
+            }
+            opwright_put_f32(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(batch_norm_forward_training_f32)(
+    const float *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_batch_norm_forward_training_f32 call_ = {src, mean, variance, gamma, beta, dst, running_mean, running_variance, batch_mean, batch_variance, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {batch_norm_forward_training_f32_0_x, batch_norm_forward_training_f32_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -13,58 +13,167 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void batch_norm_inference_f32_portable(
-    const float *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    const float *restrict mean,
-    const float *restrict variance,
-    float *restrict dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    const float *gamma;
+    const float *beta;
+    const float *mean;
+    const float *variance;
+    float *dst;
+    const opwright_batch_norm_inference_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_batch_norm_inference_f32;
+
+static void batch_norm_inference_f32_0_x(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-        const int64_t gamma_C = sizes->gamma_C;
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-        const int64_t mean_C = sizes->mean_C;
-        const int64_t variance_C = sizes->variance_C;
-        const double epsilon = sizes->epsilon;
-        const int64_t beta_C = sizes->beta_C;
-        const int64_t N = sizes->N;
-        const int64_t C = sizes->C;
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(X_inner_, 256);
-        const int64_t total_ = N * C * X_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t x_row_ = rest_0_ % X_rows_;
-            const int64_t rest_1_ = rest_0_ / X_rows_;
-            const int64_t c = rest_1_ % C;
-            const int64_t rest_2_ = rest_1_ / C;
-            const int64_t n = rest_2_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, X_inner_);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-            for (int64_t x = begin_; x < end_; ++x) {
-                dst[n * dst_N + c * dst_C + (dst_X_x_at_ + x * dst_X_step_)] = gamma[c * gamma_C] * (src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)] - mean[c * mean_C]) / opwright_sqrt_f32(variance[c * variance_C] + (float)epsilon) + beta[c * beta_C];
+    const opwright_call_of_batch_norm_inference_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    const float *const mean = call_->mean;
+    const float *const variance = call_->variance;
+    float *const dst = call_->dst;
+    const opwright_batch_norm_inference_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t gamma_C = sizes->gamma_C;
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t mean_C = sizes->mean_C;
+    const int64_t variance_C = sizes->variance_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
+    const int64_t total_ = N * C * X_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t x_row_ = rest_0_ % X_rows_;
+        const int64_t rest_1_ = rest_0_ / X_rows_;
+        const int64_t c = rest_1_ % C;
+        const int64_t rest_2_ = rest_1_ / C;
+        const int64_t n = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+        for (int64_t x = begin_; x < end_; x += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - x);
+            float dst_room_[512];
+            float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+            float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            const float same_0_ = gamma[c * gamma_C];
+            float src_room_[512];
+            const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            const float same_1_ = mean[c * mean_C];
+            const float same_2_ = opwright_sqrt_f32(variance[c * variance_C] + (float)epsilon);
+            const float same_3_ = beta[c * beta_C];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = same_0_ * (src_row_[i_] - same_1_) / same_2_ + same_3_;
             }
+            opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
         }
+    }
+}
+
+static void batch_norm_inference_f32_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_batch_norm_inference_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    const float *const mean = call_->mean;
+    const float *const variance = call_->variance;
+    float *const dst = call_->dst;
+    const opwright_batch_norm_inference_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t gamma_C = sizes->gamma_C;
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t mean_C = sizes->mean_C;
+    const int64_t variance_C = sizes->variance_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts, dst_C == 1 && gamma_C == 1 && src_C == 1 && mean_C == 1 && variance_C == 1 && beta_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t x = rest_0_ % X_inner_;
+        const int64_t rest_1_ = rest_0_ / X_inner_;
+        const int64_t x_row_ = rest_1_ % X_rows_;
+        const int64_t rest_2_ = rest_1_ / X_rows_;
+        const int64_t n = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float dst_room_[512];
+            float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+            float gamma_room_[512];
+            const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+            float src_room_[512];
+            const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+            float mean_room_[512];
+            const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
+            float variance_room_[512];
+            const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
+            const float same_0_ = (float)epsilon;
+            float beta_room_[512];
+            const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = gamma_row_[i_] * (src_row_[i_] - mean_row_[i_]) / opwright_sqrt_f32(variance_row_[i_] + same_0_) + beta_row_[i_];
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(batch_norm_inference_f32)(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    float *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_batch_norm_inference_f32 call_ = {src, gamma, beta, mean, variance, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {batch_norm_inference_f32_0_x, batch_norm_inference_f32_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

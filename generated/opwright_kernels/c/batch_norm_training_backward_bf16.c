@@ -17,108 +17,325 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void batch_norm_training_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict mean,
-    const opwright_bf16 *restrict variance,
-    const opwright_bf16 *restrict gamma,
-    opwright_bf16 *restrict diff_src,
-    opwright_bf16 *restrict diff_gamma,
-    opwright_bf16 *restrict diff_beta,
-    float *restrict scale,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_bf16 *src;
+    const opwright_bf16 *diff_dst;
+    const opwright_bf16 *mean;
+    const opwright_bf16 *variance;
+    const opwright_bf16 *gamma;
+    opwright_bf16 *diff_src;
+    opwright_bf16 *diff_gamma;
+    opwright_bf16 *diff_beta;
+    const opwright_batch_norm_training_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_batch_norm_training_backward_bf16;
+
+static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t scale_at_ = part * sizes->scale_cells;
-        const int64_t variance_C = sizes->variance_C;
-        const double epsilon = sizes->epsilon;
-        const int64_t diff_gamma_sum__at_ = part * sizes->diff_gamma_sum__cells;
-        const int64_t diff_dst_N = sizes->diff_dst_N;
-        const int64_t diff_dst_C = sizes->diff_dst_C;
-        const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-        const int64_t mean_C = sizes->mean_C;
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t N = sizes->N;
-        const int64_t diff_beta_sum__at_ = part * sizes->diff_beta_sum__cells;
-        const int64_t diff_src_N = sizes->diff_src_N;
-        const int64_t diff_src_C = sizes->diff_src_C;
-        const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
-        const int64_t gamma_C = sizes->gamma_C;
-        const int64_t X_cells_ = X_rows_ * X_inner_;
-        const int64_t diff_gamma_C = sizes->diff_gamma_C;
-        const int64_t diff_beta_C = sizes->diff_beta_C;
-        const int64_t C = sizes->C;
-        const int64_t blocks_ = opwright_ceil_div(C, 256);
-        const int64_t total_ = blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                scale[scale_at_ + (c - begin_)] = 1.0f / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon);
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_gamma_sum_[diff_gamma_sum__at_ + (c - begin_)] = 0.0f;
-            }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            diff_gamma_sum_[diff_gamma_sum__at_ + (c - begin_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + (diff_dst_X_x_at_ + x * diff_dst_X_step_)]) * (opwright_from_bf16(src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)]) - opwright_from_bf16(mean[c * mean_C])) * scale[scale_at_ + (c - begin_)];
-                        }
-                    }
-                }
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_beta_sum_[diff_beta_sum__at_ + (c - begin_)] = 0.0f;
-            }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            diff_beta_sum_[diff_beta_sum__at_ + (c - begin_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + (diff_dst_X_x_at_ + x * diff_dst_X_step_)]);
-                        }
-                    }
-                }
-            }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            diff_src[n * diff_src_N + c * diff_src_C + (diff_src_X_x_at_ + x * diff_src_X_step_)] = opwright_to_bf16(opwright_from_bf16(gamma[c * gamma_C]) * scale[scale_at_ + (c - begin_)] * (opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + (diff_dst_X_x_at_ + x * diff_dst_X_step_)]) - (diff_beta_sum_[diff_beta_sum__at_ + (c - begin_)] + (opwright_from_bf16(src[n * src_N + c * src_C + (src_X_x_at_ + x * src_X_step_)]) - opwright_from_bf16(mean[c * mean_C])) * scale[scale_at_ + (c - begin_)] * diff_gamma_sum_[diff_gamma_sum__at_ + (c - begin_)]) / ((float)N * (float)X_cells_)));
-                        }
-                    }
-                }
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_gamma[c * diff_gamma_C] = opwright_to_bf16(diff_gamma_sum_[diff_gamma_sum__at_ + (c - begin_)]);
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_beta[c * diff_beta_C] = opwright_to_bf16(diff_beta_sum_[diff_beta_sum__at_ + (c - begin_)]);
+    const opwright_call_of_batch_norm_training_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const mean = call_->mean;
+    const opwright_bf16 *const variance = call_->variance;
+    const opwright_bf16 *const gamma = call_->gamma;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    opwright_bf16 *const diff_gamma = call_->diff_gamma;
+    opwright_bf16 *const diff_beta = call_->diff_beta;
+    const opwright_batch_norm_training_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at + part * sizes->task_bytes_);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at + part * sizes->task_bytes_);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at + part * sizes->task_bytes_);
+    const int64_t variance_C = sizes->variance_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t N = sizes->N;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t mean_C = sizes->mean_C;
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
+    const int64_t gamma_C = sizes->gamma_C;
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t diff_gamma_C = sizes->diff_gamma_C;
+    const int64_t diff_beta_C = sizes->diff_beta_C;
+    const int64_t C = sizes->C;
+    const int64_t block_ = opwright_block(C, 1, parts, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == 1 && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float *restrict scale_row_ = scale + (c - begin_);
+            opwright_bf16 variance_room_[512];
+            const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
+            const float same_0_ = (float)epsilon;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                scale_row_[i_] = 1.0f / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_]) + same_0_);
             }
         }
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_gamma_sum_[c - begin_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                        opwright_bf16 diff_dst_room_[512];
+                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        opwright_bf16 mean_room_[512];
+                        const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + c * mean_C, mean_C, n_, mean_room_);
+                        const float *restrict scale_row_ = scale + (c - begin_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_gamma_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_beta_sum_[c - begin_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                        opwright_bf16 diff_dst_room_[512];
+                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_beta_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        opwright_bf16 diff_src_room_[512];
+                        opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
+                        opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        opwright_bf16 gamma_room_[512];
+                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+                        const float *restrict scale_row_ = scale + (c - begin_);
+                        opwright_bf16 diff_dst_room_[512];
+                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        opwright_bf16 mean_room_[512];
+                        const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + c * mean_C, mean_C, n_, mean_room_);
+                        const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                        const float same_0_ = (float)N * (float)X_cells_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * scale_row_[i_] * (opwright_from_bf16(diff_dst_row_[i_]) - (diff_beta_sum__row_[i_] + (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_));
+                        }
+                        opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    }
+                }
+            }
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_bf16 diff_gamma_room_[512];
+            opwright_bf16 * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
+            }
+            opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_bf16 diff_beta_room_[512];
+            opwright_bf16 * diff_beta_first_ = diff_beta + c * diff_beta_C;
+            opwright_bf16 *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+            const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);
+            }
+            opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
+        }
+    }
+}
+
+static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part)
+{
+    const opwright_call_of_batch_norm_training_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const mean = call_->mean;
+    const opwright_bf16 *const variance = call_->variance;
+    const opwright_bf16 *const gamma = call_->gamma;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    opwright_bf16 *const diff_gamma = call_->diff_gamma;
+    opwright_bf16 *const diff_beta = call_->diff_beta;
+    const opwright_batch_norm_training_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t variance_C = sizes->variance_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t N = sizes->N;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t mean_C = sizes->mean_C;
+    const int64_t diff_src_N = sizes->diff_src_N;
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
+    const int64_t gamma_C = sizes->gamma_C;
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t diff_gamma_C = sizes->diff_gamma_C;
+    const int64_t diff_beta_C = sizes->diff_beta_C;
+    const int64_t C = sizes->C;
+    const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = C;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t c = task_;
+        float scale = 0.0f;
+        float diff_gamma_sum_ = 0.0f;
+        float diff_beta_sum_ = 0.0f;
+        scale = 1.0f / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon);
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const float same_0_ = opwright_from_bf16(mean[c * mean_C]);
+                    const float same_1_ = scale;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_;
+                        }
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                    }
+                }
+            }
+        }
+        diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
+        float sums_1_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_1_[j_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_1_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                        }
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                    }
+                }
+            }
+        }
+        diff_beta_sum_ += opwright_sum_of_f32(sums_1_);
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    opwright_bf16 diff_src_room_[512];
+                    opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
+                    opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const float same_0_ = opwright_from_bf16(gamma[c * gamma_C]) * scale;
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    const float same_1_ = diff_beta_sum_;
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const float same_2_ = opwright_from_bf16(mean[c * mean_C]);
+                    const float same_3_ = scale;
+                    const float same_4_ = diff_gamma_sum_;
+                    const float same_5_ = (float)N * (float)X_cells_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_bf16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_));
+                    }
+                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                }
+            }
+        }
+        diff_gamma[c * diff_gamma_C] = opwright_to_bf16(diff_gamma_sum_);
+        diff_beta[c * diff_beta_C] = opwright_to_bf16(diff_beta_sum_);
+    }
+}
+
+void OPWRIGHT_STEPS(batch_norm_training_backward_bf16)(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_batch_norm_training_backward_bf16 call_ = {src, diff_dst, mean, variance, gamma, diff_src, diff_gamma, diff_beta, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {batch_norm_training_backward_bf16_0_c, batch_norm_training_backward_bf16_0_x};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -13,54 +13,138 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void bias_add_backward_f16_portable(
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_bias,
-    float *restrict diff_bias_sum_,
-    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_f16 *diff_dst;
+    opwright_f16 *diff_bias;
+    const opwright_bias_add_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_bias_add_backward_f16;
+
+static void bias_add_backward_f16_0_x(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t diff_bias_sum__at_ = part * sizes->diff_bias_sum__cells;
-        const int64_t diff_dst_N = sizes->diff_dst_N;
-        const int64_t diff_dst_C = sizes->diff_dst_C;
-        const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t N = sizes->N;
-        const int64_t diff_bias_C = sizes->diff_bias_C;
-        const int64_t C = sizes->C;
-        const int64_t blocks_ = opwright_ceil_div(C, 256);
-        const int64_t total_ = blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_bias_sum_[diff_bias_sum__at_ + (c - begin_)] = 0.0f;
+    const opwright_call_of_bias_add_backward_f16 *const call_ = context_;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    opwright_f16 *const diff_bias = call_->diff_bias;
+    const opwright_bias_add_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t N = sizes->N;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
+    const int64_t diff_bias_C = sizes->diff_bias_C;
+    const int64_t C = sizes->C;
+    const int64_t block_ = diff_dst_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = C;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t c = task_;
+        float diff_bias_sum_ = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]);
+                        }
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]);
+                    }
+                }
             }
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t c = begin_; c < end_; ++c) {
-                            diff_bias_sum_[diff_bias_sum__at_ + (c - begin_)] += opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + (diff_dst_X_x_at_ + x * diff_dst_X_step_)]);
+        }
+        diff_bias_sum_ += opwright_sum_of_f32(sums_0_);
+        diff_bias[c * diff_bias_C] = opwright_to_f16(diff_bias_sum_);
+    }
+}
+
+static void bias_add_backward_f16_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_bias_add_backward_f16 *const call_ = context_;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    opwright_f16 *const diff_bias = call_->diff_bias;
+    const opwright_bias_add_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_bias_sum_ = (float *)(void *)(call_->scratch + sizes->diff_bias_sum__at + part * sizes->task_bytes_);
+    const int64_t N = sizes->N;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t diff_dst_N = sizes->diff_dst_N;
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
+    const int64_t diff_bias_C = sizes->diff_bias_C;
+    const int64_t C = sizes->C;
+    const int64_t block_ = opwright_block(C, 1, parts, diff_dst_C == 1 && diff_bias_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_bias_sum_[c - begin_] = 0.0f;
+        }
+        for (int64_t n = 0; n < N; ++n) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_bias_sum__row_[i_] += opwright_from_f16(diff_dst_row_[i_]);
                         }
                     }
                 }
             }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_bias[c * diff_bias_C] = opwright_to_f16(diff_bias_sum_[diff_bias_sum__at_ + (c - begin_)]);
-            }
         }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_f16 diff_bias_room_[512];
+            opwright_f16 * diff_bias_first_ = diff_bias + c * diff_bias_C;
+            opwright_f16 *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_row_[i_] = opwright_to_f16(diff_bias_sum__row_[i_]);
+            }
+            opwright_put_f16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(bias_add_backward_f16)(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_bias_add_backward_f16 call_ = {diff_dst, diff_bias, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {bias_add_backward_f16_0_x, bias_add_backward_f16_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -13,58 +13,156 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void dynamic_dequantize_u8_bf16_s8_bf16_portable(
-    const uint8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const int8_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const uint8_t *src;
+    const opwright_bf16 *scales;
+    const int8_t *zps;
+    opwright_bf16 *dst;
+    const opwright_dynamic_dequantize_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_dynamic_dequantize_u8_bf16_s8_bf16;
+
+static void dynamic_dequantize_u8_bf16_s8_bf16_0_a(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-        const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-        const int64_t zps_C = sizes->zps_C;
-        const int64_t scales_C = sizes->scales_C;
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t C = sizes->C;
-        const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-        const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(A_inner_, 256);
-        const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t a_row_ = rest_0_ % A_rows_;
-            const int64_t rest_1_ = rest_0_ / A_rows_;
-            const int64_t c = rest_1_ % C;
-            const int64_t rest_2_ = rest_1_ / C;
-            const int64_t b = rest_2_ % B_inner_;
-            const int64_t rest_3_ = rest_2_ / B_inner_;
-            const int64_t b_row_ = rest_3_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, A_inner_);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
-            for (int64_t a = begin_; a < end_; ++a) {
-                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + (dst_A_a_at_ + a * dst_A_step_)] = opwright_to_bf16(((float)src[src_B_b_at_ + b * src_B_step_ + c * src_C + (src_A_a_at_ + a * src_A_step_)] - (float)zps[c * zps_C]) * opwright_from_bf16(scales[c * scales_C]));
+    const opwright_call_of_dynamic_dequantize_u8_bf16_s8_bf16 *const call_ = context_;
+    const uint8_t *const src = call_->src;
+    const opwright_bf16 *const scales = call_->scales;
+    const int8_t *const zps = call_->zps;
+    opwright_bf16 *const dst = call_->dst;
+    const opwright_dynamic_dequantize_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
+    const int64_t zps_C = sizes->zps_C;
+    const int64_t scales_C = sizes->scales_C;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t C = sizes->C;
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t a_row_ = rest_0_ % A_rows_;
+        const int64_t rest_1_ = rest_0_ / A_rows_;
+        const int64_t c = rest_1_ % C;
+        const int64_t rest_2_ = rest_1_ / C;
+        const int64_t b = rest_2_ % B_inner_;
+        const int64_t rest_3_ = rest_2_ / B_inner_;
+        const int64_t b_row_ = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        for (int64_t a = begin_; a < end_; a += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - a);
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+            opwright_bf16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+            uint8_t src_room_[512];
+            const uint8_t *restrict src_row_ = opwright_row_u8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+            const float same_0_ = (float)zps[c * zps_C];
+            const float same_1_ = opwright_from_bf16(scales[c * scales_C]);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(((float)src_row_[i_] - same_0_) * same_1_);
             }
+            opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
         }
+    }
+}
+
+static void dynamic_dequantize_u8_bf16_s8_bf16_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_dynamic_dequantize_u8_bf16_s8_bf16 *const call_ = context_;
+    const uint8_t *const src = call_->src;
+    const opwright_bf16 *const scales = call_->scales;
+    const int8_t *const zps = call_->zps;
+    opwright_bf16 *const dst = call_->dst;
+    const opwright_dynamic_dequantize_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
+    const int64_t zps_C = sizes->zps_C;
+    const int64_t scales_C = sizes->scales_C;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t C = sizes->C;
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts, dst_C == 1 && src_C == 1 && zps_C == 1 && scales_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t a = rest_0_ % A_inner_;
+        const int64_t rest_1_ = rest_0_ / A_inner_;
+        const int64_t a_row_ = rest_1_ % A_rows_;
+        const int64_t rest_2_ = rest_1_ / A_rows_;
+        const int64_t b = rest_2_ % B_inner_;
+        const int64_t rest_3_ = rest_2_ / B_inner_;
+        const int64_t b_row_ = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+            uint8_t src_room_[512];
+            const uint8_t *restrict src_row_ = opwright_row_u8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+            int8_t zps_room_[512];
+            const int8_t *restrict zps_row_ = opwright_row_s8(zps + c * zps_C, zps_C, n_, zps_room_);
+            opwright_bf16 scales_room_[512];
+            const opwright_bf16 *restrict scales_row_ = opwright_row_bf16(scales + c * scales_C, scales_C, n_, scales_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(((float)src_row_[i_] - (float)zps_row_[i_]) * opwright_from_bf16(scales_row_[i_]));
+            }
+            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(dynamic_dequantize_u8_bf16_s8_bf16)(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_dynamic_dequantize_u8_bf16_s8_bf16 call_ = {src, scales, zps, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {dynamic_dequantize_u8_bf16_s8_bf16_0_a, dynamic_dequantize_u8_bf16_s8_bf16_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -18,152 +18,452 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void group_norm_bf16_f32_f32_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_bf16 *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict dst_sum_,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_bf16 *src;
+    const float *gamma;
+    const float *beta;
+    opwright_bf16 *dst;
+    float *mean;
+    float *variance;
+    const opwright_group_norm_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_group_norm_bf16_f32_f32_bf16_f32_f32;
+
+static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t total_at_ = part * sizes->total_cells;
-        const int64_t G = sizes->G;
-        const int64_t src_N = sizes->src_N;
-        const int64_t C = sizes->C;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t mean_sum__at_ = part * sizes->mean_sum__cells;
-        const int64_t X_cells_ = X_rows_ * X_inner_;
-        const int64_t spread_at_ = part * sizes->spread_cells;
-        const int64_t variance_sum__at_ = part * sizes->variance_sum__cells;
-        const int64_t dst_sum__at_ = part * sizes->dst_sum__cells;
-        const int64_t gamma_C = sizes->gamma_C;
-        const double epsilon = sizes->epsilon;
-        const int64_t beta_C = sizes->beta_C;
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-        const int64_t mean_N = sizes->mean_N;
-        const int64_t mean_G = sizes->mean_G;
-        const int64_t variance_N = sizes->variance_N;
-        const int64_t variance_G = sizes->variance_G;
-        const int64_t N = sizes->N;
-        const int64_t blocks_ = opwright_ceil_div(N, 256);
-        const int64_t total_ = blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, N);
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    total[total_at_ + (g * 256 + (n - begin_))] = 0.0f;
-                }
+    const opwright_call_of_group_norm_bf16_f32_f32_bf16_f32_f32 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    opwright_bf16 *const dst = call_->dst;
+    float *const mean = call_->mean;
+    float *const variance = call_->variance;
+    const opwright_group_norm_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
+    const int64_t C = sizes->C;
+    const int64_t G = sizes->G;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t gamma_C = sizes->gamma_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t mean_N = sizes->mean_N;
+    const int64_t mean_G = sizes->mean_G;
+    const int64_t variance_N = sizes->variance_N;
+    const int64_t variance_G = sizes->variance_G;
+    const int64_t N = sizes->N;
+    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = N;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t n = task_;
+        for (int64_t g = 0; g < G; ++g) {
+            total[g] = 0.0f;
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
             }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                        for (int64_t x = 0; x < X_inner_; ++x) {
-                            for (int64_t n = begin_; n < end_; ++n) {
-                                if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
-                                    total[total_at_ + (g * 256 + (n - begin_))] += opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + (src_X_x_at_ + x * src_X_step_)]);
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    mean_sum_[mean_sum__at_ + (g * 256 + (n - begin_))] = total[total_at_ + (g * 256 + (n - begin_))] / ((float)C / (float)G * (float)X_cells_);
-                }
-            }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    spread[spread_at_ + (g * 256 + (n - begin_))] = 0.0f;
-                }
-            }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                        for (int64_t x = 0; x < X_inner_; ++x) {
-                            for (int64_t n = begin_; n < end_; ++n) {
-                                if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
-                                    spread[spread_at_ + (g * 256 + (n - begin_))] += (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + (src_X_x_at_ + x * src_X_step_)]) - mean_sum_[mean_sum__at_ + (g * 256 + (n - begin_))]) * (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + (src_X_x_at_ + x * src_X_step_)]) - mean_sum_[mean_sum__at_ + (g * 256 + (n - begin_))]);
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    variance_sum_[variance_sum__at_ + (g * 256 + (n - begin_))] = spread[spread_at_ + (g * 256 + (n - begin_))] / ((float)C / (float)G * (float)X_cells_);
-                }
-            }
-            for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
+            for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        for (int64_t n = begin_; n < end_; ++n) {
-                            dst_sum_[dst_sum__at_ + ((dst_C_ * X_cells_ + (x_row_ * X_inner_ + x)) * 256 + (n - begin_))] = 0.0f;
-                        }
-                    }
-                }
-            }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-                        for (int64_t x = 0; x < X_inner_; ++x) {
-                            for (int64_t n = begin_; n < end_; ++n) {
-                                if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
-                                    dst_sum_[dst_sum__at_ + (((g * opwright_floor_div(C, G) + k) * X_cells_ + (x_row_ * X_inner_ + x)) * 256 + (n - begin_))] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + (src_X_x_at_ + x * src_X_step_)]) - mean_sum_[mean_sum__at_ + (g * 256 + (n - begin_))]) / opwright_sqrt_f32(variance_sum_[variance_sum__at_ + (g * 256 + (n - begin_))] + (float)epsilon) + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
-                                }
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    for (int64_t x = 0; x < X_inner_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
                             }
                         }
-                    }
-                }
-            }
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
-                        for (int64_t n = begin_; n < end_; ++n) {
-                            dst[n * dst_N + dst_C_ * dst_C + (dst_X_x_at_ + x * dst_X_step_)] = opwright_to_bf16(dst_sum_[dst_sum__at_ + ((dst_C_ * X_cells_ + (x_row_ * X_inner_ + x)) * 256 + (n - begin_))]);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
                         }
                     }
                 }
             }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    mean[n * mean_N + g * mean_G] = mean_sum_[mean_sum__at_ + (g * 256 + (n - begin_))];
+            total[g] += opwright_sum_of_f32(sums_0_);
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            mean_sum_[g] = total[g] / ((float)C / (float)G * (float)X_cells_);
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            spread[g] = 0.0f;
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            float sums_1_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_1_[j_] = 0.0f;
+            }
+            for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    for (int64_t x = 0; x < X_inner_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        const float same_0_ = mean_sum_[g];
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] += (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
+                        }
+                    }
                 }
             }
-            for (int64_t g = 0; g < G; ++g) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    variance[n * variance_N + g * variance_G] = variance_sum_[variance_sum__at_ + (g * 256 + (n - begin_))];
+            spread[g] += opwright_sum_of_f32(sums_1_);
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
+        }
+        for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    dst_sum_[x_row_ * X_inner_ + x + dst_C_ * X_cells_] = 0.0f;
                 }
             }
         }
+        for (int64_t g = 0; g < G; ++g) {
+            for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    for (int64_t x = 0; x < X_inner_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                        float *restrict dst_sum__row_ = dst_sum_ + (x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_);
+                        const float same_0_ = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C];
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        const float same_1_ = mean_sum_[g];
+                        const float same_2_ = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
+                        const float same_3_ = beta[(g * opwright_floor_div(C, G) + k) * beta_C];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_sum__row_[i_] = same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+            for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
+                for (int64_t x = 0; x < X_inner_; x += block_) {
+                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + dst_C_ * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                    opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                    const float *restrict dst_sum__row_ = dst_sum_ + (x_row_ * X_inner_ + x + dst_C_ * X_cells_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            mean[n * mean_N + g * mean_G] = mean_sum_[g];
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            variance[n * variance_N + g * variance_G] = variance_sum_[g];
+        }
+    }
+}
+
+static void group_norm_bf16_f32_f32_bf16_f32_f32_0_dst_C_(void *context_, int64_t part)
+{
+    const opwright_call_of_group_norm_bf16_f32_f32_bf16_f32_f32 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    opwright_bf16 *const dst = call_->dst;
+    float *const mean = call_->mean;
+    float *const variance = call_->variance;
+    const opwright_group_norm_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
+    const int64_t C = sizes->C;
+    const int64_t G = sizes->G;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t gamma_C = sizes->gamma_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t mean_N = sizes->mean_N;
+    const int64_t mean_G = sizes->mean_G;
+    const int64_t variance_N = sizes->variance_N;
+    const int64_t variance_G = sizes->variance_G;
+    const int64_t N = sizes->N;
+    const int64_t block_ = dst_C == 1 && X_cells_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = N;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t n = task_;
+        for (int64_t g = 0; g < G; ++g) {
+            total[g] = 0.0f;
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        total[g] += opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]);
+                    }
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            mean_sum_[g] = total[g] / ((float)C / (float)G * (float)X_cells_);
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            spread[g] = 0.0f;
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        spread[g] += (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) * (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]);
+                    }
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
+        }
+        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+            for (int64_t x = 0; x < X_inner_; ++x) {
+                for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
+                    dst_sum_[x_row_ * X_inner_ + x + dst_C_ * X_cells_] = 0.0f;
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / opwright_sqrt_f32(variance_sum_[g] + (float)epsilon) + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
+                    }
+                }
+            }
+        }
+        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+            for (int64_t x = 0; x < X_inner_; ++x) {
+                for (int64_t dst_C_ = 0; dst_C_ < C; dst_C_ += block_) {
+                    const int64_t n_ = opwright_min(block_, C - dst_C_);
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + dst_C_ * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float dst_sum__room_[512];
+                    const float *restrict dst_sum__row_ = opwright_row_f32(dst_sum_ + (x_row_ * X_inner_ + x + dst_C_ * X_cells_), X_cells_, n_, dst_sum__room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            mean[n * mean_N + g * mean_G] = mean_sum_[g];
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            variance[n * variance_N + g * variance_G] = variance_sum_[g];
+        }
+    }
+}
+
+static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t part)
+{
+    const opwright_call_of_group_norm_bf16_f32_f32_bf16_f32_f32 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    const float *const beta = call_->beta;
+    opwright_bf16 *const dst = call_->dst;
+    float *const mean = call_->mean;
+    float *const variance = call_->variance;
+    const opwright_group_norm_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
+    const int64_t C = sizes->C;
+    const int64_t G = sizes->G;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
+    const int64_t gamma_C = sizes->gamma_C;
+    const double epsilon = sizes->epsilon;
+    const int64_t beta_C = sizes->beta_C;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t mean_N = sizes->mean_N;
+    const int64_t mean_G = sizes->mean_G;
+    const int64_t variance_N = sizes->variance_N;
+    const int64_t variance_G = sizes->variance_G;
+    const int64_t N = sizes->N;
+    const int64_t block_ = mean_G == 1 && variance_G == 1 ? 1073741824 : 512;
+    const int64_t total_ = N;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t n = task_;
+        for (int64_t g = 0; g < G; ++g) {
+            total[g] = 0.0f;
+        }
+        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t g = 0; g < G; ++g) {
+                        if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
+                            total[g] += opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]);
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; g += block_) {
+            const int64_t n_ = opwright_min(block_, G - g);
+            float *restrict mean_sum__row_ = mean_sum_ + g;
+            const float *restrict total_row_ = total + g;
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = total_row_[i_] / same_0_;
+            }
+        }
+        for (int64_t g = 0; g < G; ++g) {
+            spread[g] = 0.0f;
+        }
+        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t g = 0; g < G; ++g) {
+                        if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
+                            spread[g] += (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) * (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]);
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; g += block_) {
+            const int64_t n_ = opwright_min(block_, G - g);
+            float *restrict variance_sum__row_ = variance_sum_ + g;
+            const float *restrict spread_row_ = spread + g;
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+            }
+        }
+        for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    dst_sum_[x_row_ * X_inner_ + x + dst_C_ * X_cells_] = 0.0f;
+                }
+            }
+        }
+        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    for (int64_t g = 0; g < G; ++g) {
+                        if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
+                            dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_bf16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / opwright_sqrt_f32(variance_sum_[g] + (float)epsilon) + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+            for (int64_t x = 0; x < X_inner_; ++x) {
+                for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
+                    dst[n * dst_N + dst_C_ * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_bf16(dst_sum_[x_row_ * X_inner_ + x + dst_C_ * X_cells_]);
+                }
+            }
+        }
+        for (int64_t g = 0; g < G; g += block_) {
+            const int64_t n_ = opwright_min(block_, G - g);
+            float mean_room_[512];
+            float * mean_first_ = mean + (n * mean_N + g * mean_G);
+            float *restrict mean_row_ = mean_G == 1 ? mean_first_ : mean_room_;
+            const float *restrict mean_sum__row_ = mean_sum_ + g;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_row_[i_] = mean_sum__row_[i_];
+            }
+            opwright_put_f32(mean_row_, mean_first_, mean_G, n_);
+        }
+        for (int64_t g = 0; g < G; g += block_) {
+            const int64_t n_ = opwright_min(block_, G - g);
+            float variance_room_[512];
+            float * variance_first_ = variance + (n * variance_N + g * variance_G);
+            float *restrict variance_row_ = variance_G == 1 ? variance_first_ : variance_room_;
+            const float *restrict variance_sum__row_ = variance_sum_ + g;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                variance_row_[i_] = variance_sum__row_[i_];
+            }
+            opwright_put_f32(variance_row_, variance_first_, variance_G, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(group_norm_bf16_f32_f32_bf16_f32_f32)(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_group_norm_bf16_f32_f32_bf16_f32_f32 call_ = {src, gamma, beta, dst, mean, variance, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {group_norm_bf16_f32_f32_bf16_f32_f32_0_x, group_norm_bf16_f32_f32_bf16_f32_f32_0_dst_C_, group_norm_bf16_f32_f32_bf16_f32_f32_0_g};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

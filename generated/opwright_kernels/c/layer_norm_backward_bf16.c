@@ -19,209 +19,609 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There are 5 phases, to be called one after the other, each for every part of parts; the parts of a phase may
-// run at the same time. Terms of a cell are taken in the order of the letters, the last one fastest, each
-// operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void layer_norm_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict mean,
-    const opwright_bf16 *restrict variance,
-    const opwright_bf16 *restrict gamma,
-    const opwright_bf16 *restrict beta,
-    opwright_bf16 *restrict diff_src,
-    opwright_bf16 *restrict diff_gamma,
-    opwright_bf16 *restrict diff_beta,
-    float *restrict scale,
-    float *restrict level,
-    float *restrict slope,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_bf16 *src;
+    const opwright_bf16 *diff_dst;
+    const opwright_bf16 *mean;
+    const opwright_bf16 *variance;
+    const opwright_bf16 *gamma;
+    const opwright_bf16 *beta;
+    opwright_bf16 *diff_src;
+    opwright_bf16 *diff_gamma;
+    opwright_bf16 *diff_beta;
+    const opwright_layer_norm_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_layer_norm_backward_bf16;
+
+static void layer_norm_backward_bf16_0_b(void *context_, int64_t part)
 {
-    (void)beta;
-    if (phase == 0) {
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t variance_B_step_ = sizes->variance_B[sizes->B_rank - 1];
-        const double epsilon = sizes->epsilon;
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t blocks_ = opwright_ceil_div(B_inner_, 256);
-        const int64_t total_ = B_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t b_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, B_inner_);
-            const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->variance_B);
-            for (int64_t b = begin_; b < end_; ++b) {
-                scale[b_row_ * B_inner_ + b] = 1.0f / opwright_sqrt_f32(opwright_from_bf16(variance[variance_B_b_at_ + b * variance_B_step_]) + (float)epsilon);
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const variance = call_->variance;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t variance_B_step_ = sizes->variance_B[sizes->B_rank - 1];
+    const double epsilon = sizes->epsilon;
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, variance_B_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
+    const int64_t total_ = B_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
+        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->variance_B);
+        for (int64_t b = begin_; b < end_; b += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - b);
+            float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+            opwright_bf16 variance_room_[512];
+            const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + (variance_B_b_at_ + b * variance_B_step_), variance_B_step_, n_, variance_room_);
+            const float same_0_ = (float)epsilon;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                scale_row_[i_] = 1.0f / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_]) + same_0_);
             }
         }
     }
-    if (phase == 1) {
-        const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-        const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-        const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-        const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-        const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-        const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-        const int64_t blocks_ = opwright_ceil_div(C_inner_, 256);
-        const int64_t total_ = C_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t c_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, C_inner_);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
-            }
-            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-                const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
-                for (int64_t b = 0; b < B_inner_; ++b) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        diff_gamma_sum_[c_row_ * C_inner_ + c] += opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)]) * (opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)]) - opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_])) * scale[b_row_ * B_inner_ + b];
-                    }
-                }
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
-            }
-            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-                for (int64_t b = 0; b < B_inner_; ++b) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        diff_beta_sum_[c_row_ * C_inner_ + c] += opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)]);
-                    }
-                }
-            }
+}
+
+static void layer_norm_backward_bf16_1_c(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const mean = call_->mean;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
+    const int64_t total_ = C_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t c_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
+        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
         }
-    }
-    if (phase == 2) {
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-        const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-        const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-        const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-        const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t blocks_ = opwright_ceil_div(B_inner_, 256);
-        const int64_t total_ = B_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t b_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, B_inner_);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-            for (int64_t b = begin_; b < end_; ++b) {
-                level[b_row_ * B_inner_ + b] = 0.0f;
-            }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    for (int64_t b = begin_; b < end_; ++b) {
-                        level[b_row_ * B_inner_ + b] += opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]) * opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)]);
-                    }
-                }
-            }
-        }
-    }
-    if (phase == 3) {
-        const int64_t slope_at_ = part * sizes->slope_cells;
-        const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-        const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-        const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-        const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-        const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-        const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-        const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-        const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
-        const int64_t diff_src_C_step_ = sizes->diff_src_C[sizes->C_rank - 1];
-        const int64_t C_cells_ = C_rows_ * C_inner_;
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t blocks_ = opwright_ceil_div(B_inner_, 256);
-        const int64_t total_ = B_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t b_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, B_inner_);
+        for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
             const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
             const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
-            for (int64_t b = begin_; b < end_; ++b) {
-                slope[slope_at_ + (b - begin_)] = 0.0f;
-            }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    for (int64_t b = begin_; b < end_; ++b) {
-                        slope[slope_at_ + (b - begin_)] += opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]) * opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)]) * (opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)]) - opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_])) * scale[b_row_ * B_inner_ + b];
+            for (int64_t b = 0; b < B_inner_; ++b) {
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                    const float same_0_ = opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_]);
+                    const float same_1_ = scale[b_row_ * B_inner_ + b];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                     }
                 }
             }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_src_C);
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    for (int64_t b = begin_; b < end_; ++b) {
-                        diff_src[diff_src_B_b_at_ + b * diff_src_B_step_ + (diff_src_C_c_at_ + c * diff_src_C_step_)] = opwright_to_bf16(scale[b_row_ * B_inner_ + b] * (opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]) * opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + (diff_dst_C_c_at_ + c * diff_dst_C_step_)]) - (level[b_row_ * B_inner_ + b] + (opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)]) - opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_])) * scale[b_row_ * B_inner_ + b] * slope[slope_at_ + (b - begin_)]) / (float)C_cells_));
+        }
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
+        }
+        for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+            for (int64_t b = 0; b < B_inner_; ++b) {
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
                     }
                 }
             }
         }
     }
-    if (phase == 4) {
-        const int64_t diff_gamma_C_step_ = sizes->diff_gamma_C[sizes->C_rank - 1];
-        const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-        const int64_t diff_beta_C_step_ = sizes->diff_beta_C[sizes->C_rank - 1];
-        const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-        const int64_t blocks_ = opwright_ceil_div(C_inner_, 256);
-        const int64_t total_ = C_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t c_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, C_inner_);
-            const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_gamma_C);
-            const int64_t diff_beta_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_beta_C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_gamma[diff_gamma_C_c_at_ + c * diff_gamma_C_step_] = opwright_to_bf16(diff_gamma_sum_[c_row_ * C_inner_ + c]);
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_beta[diff_beta_C_c_at_ + c * diff_beta_C_step_] = opwright_to_bf16(diff_beta_sum_[c_row_ * C_inner_ + c]);
+}
+
+static void layer_norm_backward_bf16_1_b(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const mean = call_->mean;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = C_rows_ * C_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t c = task_ % C_inner_;
+        const int64_t rest_0_ = task_ / C_inner_;
+        const int64_t c_row_ = rest_0_;
+        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+        diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
+            for (int64_t b = 0; b < B_inner_; b += block_) {
+                const int64_t n_ = opwright_min(block_, B_inner_ - b);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                opwright_bf16 mean_room_[512];
+                const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - opwright_from_bf16(mean_row_[i_ + j_])) * scale_row_[i_ + j_];
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - opwright_from_bf16(mean_row_[whole_ + j_])) * scale_row_[whole_ + j_];
+                }
             }
         }
+        diff_gamma_sum_[c_row_ * C_inner_ + c] += opwright_sum_of_f32(sums_0_);
+        diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
+        float sums_1_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_1_[j_] = 0.0f;
+        }
+        for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+            for (int64_t b = 0; b < B_inner_; b += block_) {
+                const int64_t n_ = opwright_min(block_, B_inner_ - b);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_1_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                }
+            }
+        }
+        diff_beta_sum_[c_row_ * C_inner_ + c] += opwright_sum_of_f32(sums_1_);
+    }
+}
+
+static void layer_norm_backward_bf16_2_c(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const gamma = call_->gamma;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t b = task_ % B_inner_;
+        const int64_t rest_0_ = task_ / B_inner_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        level[b_row_ * B_inner_ + b] = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            for (int64_t c = 0; c < C_inner_; c += block_) {
+                const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                opwright_bf16 gamma_room_[512];
+                const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(gamma_row_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                }
+            }
+        }
+        level[b_row_ * B_inner_ + b] += opwright_sum_of_f32(sums_0_);
+    }
+}
+
+static void layer_norm_backward_bf16_2_b(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const gamma = call_->gamma;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, diff_dst_B_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
+    const int64_t total_ = B_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        for (int64_t b = begin_; b < end_; ++b) {
+            level[b_row_ * B_inner_ + b] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    float *restrict level_row_ = level + (b_row_ * B_inner_ + b);
+                    const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        level_row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void layer_norm_backward_bf16_3_c(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const mean = call_->mean;
+    const opwright_bf16 *const gamma = call_->gamma;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
+    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
+    const int64_t diff_src_C_step_ = sizes->diff_src_C[sizes->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t b = task_ % B_inner_;
+        const int64_t rest_0_ = task_ / B_inner_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
+        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
+        float slope = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; c += block_) {
+                const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                opwright_bf16 gamma_room_[512];
+                const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                const float same_0_ = opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_]);
+                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(gamma_row_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_;
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                }
+            }
+        }
+        slope += opwright_sum_of_f32(sums_0_);
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_src_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; c += block_) {
+                const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                opwright_bf16 diff_src_room_[512];
+                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                opwright_bf16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                const float same_0_ = scale[b_row_ * B_inner_ + b];
+                opwright_bf16 gamma_room_[512];
+                const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                const float same_1_ = level[b_row_ * B_inner_ + b];
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                const float same_2_ = opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_]);
+                const float same_3_ = slope;
+                const float same_4_ = (float)C_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(gamma_row_[i_]) * opwright_from_bf16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_bf16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_));
+                }
+                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
+            }
+        }
+    }
+}
+
+static void layer_norm_backward_bf16_3_b(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const mean = call_->mean;
+    const opwright_bf16 *const gamma = call_->gamma;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
+    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
+    float *const slope = (float *)(void *)(call_->scratch + sizes->slope_at + part * sizes->task_bytes_);
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
+    const int64_t diff_src_C_step_ = sizes->diff_src_C[sizes->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
+    const int64_t total_ = B_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
+        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
+        for (int64_t b = begin_; b < end_; ++b) {
+            slope[b - begin_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    float *restrict slope_row_ = slope + (b - begin_);
+                    const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    opwright_bf16 mean_room_[512];
+                    const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                    const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        slope_row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                    }
+                }
+            }
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_src_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    opwright_bf16 diff_src_room_[512];
+                    opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                    opwright_bf16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                    const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    const float *restrict level_row_ = level + (b_row_ * B_inner_ + b);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    opwright_bf16 mean_room_[512];
+                    const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                    const float *restrict slope_row_ = slope + (b - begin_);
+                    const float same_1_ = (float)C_cells_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = opwright_to_bf16(scale_row_[i_] * (same_0_ * opwright_from_bf16(diff_dst_row_[i_]) - (level_row_[i_] + (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_] * slope_row_[i_]) / same_1_));
+                    }
+                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
+                }
+            }
+        }
+    }
+}
+
+static void layer_norm_backward_bf16_4_c(void *context_, int64_t part)
+{
+    const opwright_call_of_layer_norm_backward_bf16 *const call_ = context_;
+    opwright_bf16 *const diff_gamma = call_->diff_gamma;
+    opwright_bf16 *const diff_beta = call_->diff_beta;
+    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at);
+    const int64_t diff_gamma_C_step_ = sizes->diff_gamma_C[sizes->C_rank - 1];
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t diff_beta_C_step_ = sizes->diff_beta_C[sizes->C_rank - 1];
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
+    const int64_t total_ = C_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t c_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
+        const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_gamma_C);
+        const int64_t diff_beta_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_beta_C);
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_bf16 diff_gamma_room_[512];
+            opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
+            }
+            opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_bf16 diff_beta_room_[512];
+            opwright_bf16 * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
+            opwright_bf16 *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
+            const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);
+            }
+            opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(layer_norm_backward_bf16)(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_layer_norm_backward_bf16 call_ = {src, diff_dst, mean, variance, gamma, beta, diff_src, diff_gamma, diff_beta, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        opwright_phase(team, layer_norm_backward_bf16_0_b, &call_);
+    }
+    if (first <= 1 && 1 < last) {
+        void (*const phases[])(void *, int64_t) = {layer_norm_backward_bf16_1_c, layer_norm_backward_bf16_1_b};
+        opwright_phase(team, phases[sizes->lanes_[1]], &call_);
+    }
+    if (first <= 2 && 2 < last) {
+        void (*const phases[])(void *, int64_t) = {layer_norm_backward_bf16_2_c, layer_norm_backward_bf16_2_b};
+        opwright_phase(team, phases[sizes->lanes_[2]], &call_);
+    }
+    if (first <= 3 && 3 < last) {
+        void (*const phases[])(void *, int64_t) = {layer_norm_backward_bf16_3_c, layer_norm_backward_bf16_3_b};
+        opwright_phase(team, phases[sizes->lanes_[3]], &call_);
+    }
+    if (first <= 4 && 4 < last) {
+        opwright_phase(team, layer_norm_backward_bf16_4_c, &call_);
     }
 }

@@ -14,87 +14,256 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There are 2 phases, to be called one after the other, each for every part of parts; the parts of a phase may
-// run at the same time. Terms of a cell are taken in the order of the letters, the last one fastest, each
-// operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void mat_mul_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict weights,
-    const opwright_f16 *restrict bias,
-    opwright_f16 *restrict dst,
-    float *restrict sums,
-    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_f16 *src;
+    const opwright_f16 *weights;
+    const opwright_f16 *bias;
+    opwright_f16 *dst;
+    const opwright_mat_mul_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_mat_mul_f16;
+
+static void mat_mul_f16_0_k(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t M = sizes->M;
-        const int64_t N = sizes->N;
-        const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-        const int64_t src_M = sizes->src_M;
-        const int64_t src_K = sizes->src_K;
-        const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
-        const int64_t weights_K = sizes->weights_K;
-        const int64_t weights_N = sizes->weights_N;
-        const int64_t K = sizes->K;
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t blocks_ = opwright_ceil_div(N, 256);
-        const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t m = rest_0_ % M;
-            const int64_t rest_1_ = rest_0_ / M;
-            const int64_t b = rest_1_ % B_inner_;
-            const int64_t rest_2_ = rest_1_ / B_inner_;
-            const int64_t b_row_ = rest_2_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, N);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
-            for (int64_t n = begin_; n < end_; ++n) {
-                sums[((b_row_ * B_inner_ + b) * M + m) * N + n] = 0.0f;
+    const opwright_call_of_mat_mul_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const weights = call_->weights;
+    const opwright_mat_mul_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
+    const int64_t N = sizes->N;
+    const int64_t M = sizes->M;
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t K = sizes->K;
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_M = sizes->src_M;
+    const int64_t src_K = sizes->src_K;
+    const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
+    const int64_t weights_K = sizes->weights_K;
+    const int64_t weights_N = sizes->weights_N;
+    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_ * M * N;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t n = task_ % N;
+        const int64_t rest_0_ = task_ / N;
+        const int64_t m = rest_0_ % M;
+        const int64_t rest_1_ = rest_0_ / M;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
+        sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t k = 0; k < K; k += block_) {
+            const int64_t n_ = opwright_min(block_, K - k);
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+            opwright_f16 weights_room_[512];
+            const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
+            const int64_t whole_ = n_ / 32 * 32;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] += opwright_from_f16(src_row_[i_ + j_]) * opwright_from_f16(weights_row_[i_ + j_]);
+                }
             }
-            for (int64_t k = 0; k < K; ++k) {
-                for (int64_t n = begin_; n < end_; ++n) {
-                    sums[((b_row_ * B_inner_ + b) * M + m) * N + n] += opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]) * opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                sums_0_[j_] += opwright_from_f16(src_row_[whole_ + j_]) * opwright_from_f16(weights_row_[whole_ + j_]);
+            }
+        }
+        sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
+    }
+}
+
+static void mat_mul_f16_0_m(void *context_, int64_t part)
+{
+    const opwright_call_of_mat_mul_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const weights = call_->weights;
+    const opwright_mat_mul_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
+    const int64_t N = sizes->N;
+    const int64_t M = sizes->M;
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t K = sizes->K;
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_M = sizes->src_M;
+    const int64_t src_K = sizes->src_K;
+    const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
+    const int64_t weights_K = sizes->weights_K;
+    const int64_t weights_N = sizes->weights_N;
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts, N == 1 && src_M == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(M, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * N * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t n = rest_0_ % N;
+        const int64_t rest_1_ = rest_0_ / N;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, M);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
+        for (int64_t m = begin_; m < end_; ++m) {
+            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
+        }
+        for (int64_t k = 0; k < K; ++k) {
+            for (int64_t m = begin_; m < end_; m += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - m);
+                float sums_room_[512];
+                float * sums_first_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
+                const float same_0_ = opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    sums_row_[i_] += opwright_from_f16(src_row_[i_]) * same_0_;
+                }
+                opwright_put_f32(sums_row_, sums_first_, N, n_);
+            }
+        }
+    }
+}
+
+static void mat_mul_f16_0_n(void *context_, int64_t part)
+{
+    const opwright_call_of_mat_mul_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const opwright_f16 *const weights = call_->weights;
+    const opwright_mat_mul_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
+    const int64_t N = sizes->N;
+    const int64_t M = sizes->M;
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t K = sizes->K;
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_M = sizes->src_M;
+    const int64_t src_K = sizes->src_K;
+    const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
+    const int64_t weights_K = sizes->weights_K;
+    const int64_t weights_N = sizes->weights_N;
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts, weights_N == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(N, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t m = rest_0_ % M;
+        const int64_t rest_1_ = rest_0_ / M;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, N);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
+        for (int64_t n = begin_; n < end_; ++n) {
+            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
+        }
+        for (int64_t k = 0; k < K; ++k) {
+            for (int64_t n = begin_; n < end_; n += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - n);
+                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                opwright_f16 weights_room_[512];
+                const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    sums_row_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
                 }
             }
         }
     }
-    if (phase == 1) {
-        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-        const int64_t dst_M = sizes->dst_M;
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t M = sizes->M;
-        const int64_t N = sizes->N;
-        const int64_t bias_N = sizes->bias_N;
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t blocks_ = opwright_ceil_div(N, 256);
-        const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t m = rest_0_ % M;
-            const int64_t rest_1_ = rest_0_ / M;
-            const int64_t b = rest_1_ % B_inner_;
-            const int64_t rest_2_ = rest_1_ / B_inner_;
-            const int64_t b_row_ = rest_2_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, N);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-            for (int64_t n = begin_; n < end_; ++n) {
-                dst[dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N] = opwright_to_f16(sums[((b_row_ * B_inner_ + b) * M + m) * N + n] + opwright_from_f16(bias[n * bias_N]));
+}
+
+static void mat_mul_f16_1_n(void *context_, int64_t part)
+{
+    const opwright_call_of_mat_mul_f16 *const call_ = context_;
+    const opwright_f16 *const bias = call_->bias;
+    opwright_f16 *const dst = call_->dst;
+    const opwright_mat_mul_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_M = sizes->dst_M;
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t N = sizes->N;
+    const int64_t M = sizes->M;
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t bias_N = sizes->bias_N;
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts, dst_N == 1 && bias_N == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(N, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t m = rest_0_ % M;
+        const int64_t rest_1_ = rest_0_ / M;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, N);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        for (int64_t n = begin_; n < end_; n += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - n);
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
+            opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+            const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+            opwright_f16 bias_room_[512];
+            const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, n_, bias_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_f16(sums_row_[i_] + opwright_from_f16(bias_row_[i_]));
             }
+            opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
         }
+    }
+}
+
+void OPWRIGHT_STEPS(mat_mul_f16)(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_mat_mul_f16 call_ = {src, weights, bias, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {mat_mul_f16_0_k, mat_mul_f16_0_m, mat_mul_f16_0_n};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    }
+    if (first <= 1 && 1 < last) {
+        opwright_phase(team, mat_mul_f16_1_n, &call_);
     }
 }

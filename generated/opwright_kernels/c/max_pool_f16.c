@@ -13,85 +13,204 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void max_pool_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_f16 *src;
+    opwright_f16 *dst;
+    const opwright_max_pool_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_max_pool_f16;
+
+static void max_pool_f16_0_c(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t dst_sum__at_ = part * sizes->dst_sum__cells;
-        const int64_t src_N = sizes->src_N;
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_X_d_ = sizes->src_X[0];
-        const int64_t S_d_ = sizes->S[0];
-        const int64_t D_d_ = sizes->D[0];
-        const int64_t PB_d_ = sizes->PB[0];
-        const int64_t src_X_h_ = sizes->src_X[1];
-        const int64_t S_h_ = sizes->S[1];
-        const int64_t D_h_ = sizes->D[1];
-        const int64_t PB_h_ = sizes->PB[1];
-        const int64_t src_X_w_ = sizes->src_X[2];
-        const int64_t S_w_ = sizes->S[2];
-        const int64_t D_w_ = sizes->D[2];
-        const int64_t PB_w_ = sizes->PB[2];
-        const int64_t I_d_ = sizes->I[0];
-        const int64_t I_h_ = sizes->I[1];
-        const int64_t I_w_ = sizes->I[2];
-        const int64_t K_w_ = sizes->K[2];
-        const int64_t K_h_ = sizes->K[1];
-        const int64_t K_d_ = sizes->K[0];
-        const int64_t dst_N = sizes->dst_N;
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_X_d_ = sizes->dst_X[0];
-        const int64_t dst_X_h_ = sizes->dst_X[1];
-        const int64_t dst_X_w_ = sizes->dst_X[2];
-        const int64_t N = sizes->N;
-        const int64_t C = sizes->C;
-        const int64_t O_d_ = sizes->O[0];
-        const int64_t O_h_ = sizes->O[1];
-        const int64_t O_w_ = sizes->O[2];
-        const int64_t blocks_ = opwright_ceil_div(O_w_, 256);
-        const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t o_h_ = rest_0_ % O_h_;
-            const int64_t rest_1_ = rest_0_ / O_h_;
-            const int64_t o_d_ = rest_1_ % O_d_;
-            const int64_t rest_2_ = rest_1_ / O_d_;
-            const int64_t c = rest_2_ % C;
-            const int64_t rest_3_ = rest_2_ / C;
-            const int64_t n = rest_3_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, O_w_);
-            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = -INFINITY;
-            }
-            for (int64_t k_d_ = 0; k_d_ < K_d_; ++k_d_) {
-                for (int64_t k_h_ = 0; k_h_ < K_h_; ++k_h_) {
-                    for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                            if (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_ >= 0 && o_d_ * S_d_ + k_d_ * D_d_ - PB_d_ < I_d_ && o_h_ * S_h_ + k_h_ * D_h_ - PB_h_ >= 0 && o_h_ * S_h_ + k_h_ * D_h_ - PB_h_ < I_h_ && o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ >= 0 && o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ < I_w_) {
-                                dst_sum_[dst_sum__at_ + (o_w_ - begin_)] = opwright_maximumf(dst_sum_[dst_sum__at_ + (o_w_ - begin_)], opwright_from_f16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
-                            }
+    const opwright_call_of_max_pool_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    opwright_f16 *const dst = call_->dst;
+    const opwright_max_pool_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    const int64_t S_d_ = sizes->S[0];
+    const int64_t D_d_ = sizes->D[0];
+    const int64_t PB_d_ = sizes->PB[0];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t S_h_ = sizes->S[1];
+    const int64_t D_h_ = sizes->D[1];
+    const int64_t PB_h_ = sizes->PB[1];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t S_w_ = sizes->S[2];
+    const int64_t D_w_ = sizes->D[2];
+    const int64_t PB_w_ = sizes->PB[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t K_d_ = sizes->K[0];
+    const int64_t K_h_ = sizes->K[1];
+    const int64_t K_w_ = sizes->K[2];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_d_ = sizes->dst_X[0];
+    const int64_t dst_X_h_ = sizes->dst_X[1];
+    const int64_t dst_X_w_ = sizes->dst_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t O_d_ = sizes->O[0];
+    const int64_t O_h_ = sizes->O[1];
+    const int64_t O_w_ = sizes->O[2];
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts, src_C == 1 && dst_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t o_w_ = rest_0_ % O_w_;
+        const int64_t rest_1_ = rest_0_ / O_w_;
+        const int64_t o_h_ = rest_1_ % O_h_;
+        const int64_t rest_2_ = rest_1_ / O_h_;
+        const int64_t o_d_ = rest_2_ % O_d_;
+        const int64_t rest_3_ = rest_2_ / O_d_;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; ++c) {
+            dst_sum_[c - begin_] = -INFINITY;
+        }
+        for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+            for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], opwright_from_f16(src_row_[i_]));
                         }
                     }
                 }
             }
-            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                dst[n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_] = opwright_to_f16(dst_sum_[dst_sum__at_ + (o_w_ - begin_)]);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+            const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+        }
+    }
+}
+
+static void max_pool_f16_0_o(void *context_, int64_t part)
+{
+    const opwright_call_of_max_pool_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    opwright_f16 *const dst = call_->dst;
+    const opwright_max_pool_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
+    const int64_t S_d_ = sizes->S[0];
+    const int64_t D_d_ = sizes->D[0];
+    const int64_t PB_d_ = sizes->PB[0];
+    const int64_t I_d_ = sizes->I[0];
+    const int64_t S_h_ = sizes->S[1];
+    const int64_t D_h_ = sizes->D[1];
+    const int64_t PB_h_ = sizes->PB[1];
+    const int64_t I_h_ = sizes->I[1];
+    const int64_t S_w_ = sizes->S[2];
+    const int64_t D_w_ = sizes->D[2];
+    const int64_t PB_w_ = sizes->PB[2];
+    const int64_t I_w_ = sizes->I[2];
+    const int64_t K_d_ = sizes->K[0];
+    const int64_t K_h_ = sizes->K[1];
+    const int64_t K_w_ = sizes->K[2];
+    const int64_t src_N = sizes->src_N;
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_X_d_ = sizes->src_X[0];
+    const int64_t src_X_h_ = sizes->src_X[1];
+    const int64_t src_X_w_ = sizes->src_X[2];
+    const int64_t dst_N = sizes->dst_N;
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_X_d_ = sizes->dst_X[0];
+    const int64_t dst_X_h_ = sizes->dst_X[1];
+    const int64_t dst_X_w_ = sizes->dst_X[2];
+    const int64_t N = sizes->N;
+    const int64_t C = sizes->C;
+    const int64_t O_d_ = sizes->O[0];
+    const int64_t O_h_ = sizes->O[1];
+    const int64_t O_w_ = sizes->O[2];
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
+    const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t o_h_ = rest_0_ % O_h_;
+        const int64_t rest_1_ = rest_0_ / O_h_;
+        const int64_t o_d_ = rest_1_ % O_d_;
+        const int64_t rest_2_ = rest_1_ / O_d_;
+        const int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        const int64_t n = rest_3_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, O_w_);
+        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+            dst_sum_[o_w_ - begin_] = -INFINITY;
+        }
+        for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+            for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                    for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_div(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                        float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], opwright_from_f16(src_row_[i_]));
+                        }
+                    }
+                }
             }
         }
+        for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - o_w_);
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+            opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+            const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(max_pool_f16)(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_max_pool_f16 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {max_pool_f16_0_c, max_pool_f16_0_o};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -14,56 +14,143 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void reduce_mean_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict total,
-    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    float *dst;
+    const opwright_reduce_mean_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_reduce_mean_f32;
+
+static void reduce_mean_f32_0_r(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t total_at_ = part * sizes->total_cells;
-        const int64_t src_K_step_ = sizes->src_K[sizes->K_rank - 1];
-        const int64_t src_R_step_ = sizes->src_R[sizes->R_rank - 1];
-        const int64_t R_inner_ = sizes->R_extents[sizes->R_rank - 1];
-        const int64_t R_rows_ = opwright_rows(sizes->R_rank, sizes->R_extents);
-        const int64_t dst_K_step_ = sizes->dst_K[sizes->K_rank - 1];
-        const int64_t R_cells_ = R_rows_ * R_inner_;
-        const int64_t K_rows_ = opwright_rows(sizes->K_rank, sizes->K_extents);
-        const int64_t K_inner_ = sizes->K_extents[sizes->K_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(K_inner_, 256);
-        const int64_t total_ = K_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t k_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, K_inner_);
-            const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->src_K);
-            const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->dst_K);
-            for (int64_t k = begin_; k < end_; ++k) {
-                total[total_at_ + (k - begin_)] = 0.0f;
+    const opwright_call_of_reduce_mean_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    float *const dst = call_->dst;
+    const opwright_reduce_mean_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t R_rows_ = opwright_rows(sizes->R_rank, sizes->R_extents);
+    const int64_t R_inner_ = sizes->R_extents[sizes->R_rank - 1];
+    const int64_t src_K_step_ = sizes->src_K[sizes->K_rank - 1];
+    const int64_t src_R_step_ = sizes->src_R[sizes->R_rank - 1];
+    const int64_t dst_K_step_ = sizes->dst_K[sizes->K_rank - 1];
+    const int64_t R_cells_ = R_rows_ * R_inner_;
+    const int64_t K_rows_ = opwright_rows(sizes->K_rank, sizes->K_extents);
+    const int64_t K_inner_ = sizes->K_extents[sizes->K_rank - 1];
+    const int64_t block_ = src_R_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = K_rows_ * K_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t k = task_ % K_inner_;
+        const int64_t rest_0_ = task_ / K_inner_;
+        const int64_t k_row_ = rest_0_;
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->src_K);
+        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->dst_K);
+        float total = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes->R_rank, sizes->R_extents, sizes->src_R);
+            for (int64_t r = 0; r < R_inner_; r += block_) {
+                const int64_t n_ = opwright_min(block_, R_inner_ - r);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += src_row_[i_ + j_];
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += src_row_[whole_ + j_];
+                }
             }
-            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes->R_rank, sizes->R_extents, sizes->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    for (int64_t k = begin_; k < end_; ++k) {
-                        total[total_at_ + (k - begin_)] += src[src_K_k_at_ + k * src_K_step_ + (src_R_r_at_ + r * src_R_step_)];
+        }
+        total += opwright_sum_of_f32(sums_0_);
+        dst[dst_K_k_at_ + k * dst_K_step_] = total / (float)R_cells_;
+    }
+}
+
+static void reduce_mean_f32_0_k(void *context_, int64_t part)
+{
+    const opwright_call_of_reduce_mean_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    float *const dst = call_->dst;
+    const opwright_reduce_mean_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    const int64_t R_rows_ = opwright_rows(sizes->R_rank, sizes->R_extents);
+    const int64_t R_inner_ = sizes->R_extents[sizes->R_rank - 1];
+    const int64_t src_K_step_ = sizes->src_K[sizes->K_rank - 1];
+    const int64_t src_R_step_ = sizes->src_R[sizes->R_rank - 1];
+    const int64_t dst_K_step_ = sizes->dst_K[sizes->K_rank - 1];
+    const int64_t R_cells_ = R_rows_ * R_inner_;
+    const int64_t K_rows_ = opwright_rows(sizes->K_rank, sizes->K_extents);
+    const int64_t K_inner_ = sizes->K_extents[sizes->K_rank - 1];
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts, src_K_step_ == 1 && dst_K_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
+    const int64_t total_ = K_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t k_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->src_K);
+        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->dst_K);
+        for (int64_t k = begin_; k < end_; ++k) {
+            total[k - begin_] = 0.0f;
+        }
+        for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes->R_rank, sizes->R_extents, sizes->src_R);
+            for (int64_t r = 0; r < R_inner_; ++r) {
+                for (int64_t k = begin_; k < end_; k += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - k);
+                    float *restrict total_row_ = total + (k - begin_);
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        total_row_[i_] += src_row_[i_];
                     }
                 }
             }
-            for (int64_t k = begin_; k < end_; ++k) {
-                dst[dst_K_k_at_ + k * dst_K_step_] = total[total_at_ + (k - begin_)] / (float)R_cells_;
-            }
         }
+        for (int64_t k = begin_; k < end_; k += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - k);
+            float dst_room_[512];
+            float * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            float *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const float *restrict total_row_ = total + (k - begin_);
+            const float same_0_ = (float)R_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = total_row_[i_] / same_0_;
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_K_step_, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(reduce_mean_f32)(
+    const float *src,
+    float *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_reduce_mean_f32 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {reduce_mean_f32_0_r, reduce_mean_f32_0_k};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -14,67 +14,183 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void rms_norm_f16_f32_f16_portable(
-    const opwright_f16 *restrict src,
-    const float *restrict gamma,
-    opwright_f16 *restrict dst,
-    float *restrict total,
-    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_f16 *src;
+    const float *gamma;
+    opwright_f16 *dst;
+    const opwright_rms_norm_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_rms_norm_f16_f32_f16;
+
+static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t total_at_ = part * sizes->total_cells;
-        const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-        const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-        const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-        const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-        const int64_t dst_C_step_ = sizes->dst_C[sizes->C_rank - 1];
-        const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-        const int64_t C_cells_ = C_rows_ * C_inner_;
-        const double epsilon = sizes->epsilon;
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(B_inner_, 256);
-        const int64_t total_ = B_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t b_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, B_inner_);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-            for (int64_t b = begin_; b < end_; ++b) {
-                total[total_at_ + (b - begin_)] = 0.0f;
-            }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    for (int64_t b = begin_; b < end_; ++b) {
-                        total[total_at_ + (b - begin_)] += opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)]) * opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)]);
+    const opwright_call_of_rms_norm_f16_f32_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    opwright_f16 *const dst = call_->dst;
+    const opwright_rms_norm_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C_step_ = sizes->dst_C[sizes->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const double epsilon = sizes->epsilon;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t b = task_ % B_inner_;
+        const int64_t rest_0_ = task_ / B_inner_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        float total = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; c += block_) {
+                const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += opwright_from_f16(src_row_[i_ + j_]) * opwright_from_f16(src_row_[i_ + j_]);
                     }
                 }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += opwright_from_f16(src_row_[whole_ + j_]) * opwright_from_f16(src_row_[whole_ + j_]);
+                }
             }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->dst_C);
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    for (int64_t b = begin_; b < end_; ++b) {
-                        dst[dst_B_b_at_ + b * dst_B_step_ + (dst_C_c_at_ + c * dst_C_step_)] = opwright_to_f16(gamma[gamma_C_c_at_ + c * gamma_C_step_] * opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + (src_C_c_at_ + c * src_C_step_)]) / opwright_sqrt_f32(total[total_at_ + (b - begin_)] / (float)C_cells_ + (float)epsilon));
+        }
+        total += opwright_sum_of_f32(sums_0_);
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->dst_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; c += block_) {
+                const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                opwright_f16 dst_room_[512];
+                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                opwright_f16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                float gamma_room_[512];
+                const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                const float same_0_ = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_f16(gamma_row_[i_] * opwright_from_f16(src_row_[i_]) / same_0_);
+                }
+                opwright_put_f16(dst_row_, dst_first_, dst_C_step_, n_);
+            }
+        }
+    }
+}
+
+static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part)
+{
+    const opwright_call_of_rms_norm_f16_f32_f16 *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const float *const gamma = call_->gamma;
+    opwright_f16 *const dst = call_->dst;
+    const opwright_rms_norm_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
+    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C_step_ = sizes->dst_C[sizes->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const double epsilon = sizes->epsilon;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, src_B_step_ == 1 && dst_B_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
+    const int64_t total_ = B_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t b_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        for (int64_t b = begin_; b < end_; ++b) {
+            total[b - begin_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    float *restrict total_row_ = total + (b - begin_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        total_row_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
                     }
                 }
             }
         }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->dst_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    opwright_f16 dst_room_[512];
+                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                    opwright_f16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict total_row_ = total + (b - begin_);
+                    const float same_1_ = (float)C_cells_;
+                    const float same_2_ = (float)epsilon;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_f16(same_0_ * opwright_from_f16(src_row_[i_]) / opwright_sqrt_f32(total_row_[i_] / same_1_ + same_2_));
+                    }
+                    opwright_put_f16(dst_row_, dst_first_, dst_B_step_, n_);
+                }
+            }
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(rms_norm_f16_f32_f16)(
+    const opwright_f16 *src,
+    const float *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_rms_norm_f16_f32_f16 call_ = {src, gamma, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {rms_norm_f16_f32_f16_0_c, rms_norm_f16_f32_f16_0_b};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

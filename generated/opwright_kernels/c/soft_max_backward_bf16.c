@@ -14,70 +14,192 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void soft_max_backward_bf16_portable(
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict dst,
-    opwright_bf16 *restrict diff_src,
-    float *restrict total,
-    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_bf16 *diff_dst;
+    const opwright_bf16 *dst;
+    opwright_bf16 *diff_src;
+    const opwright_soft_max_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_soft_max_backward_bf16;
+
+static void soft_max_backward_bf16_0_a(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t total_at_ = part * sizes->total_cells;
-        const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-        const int64_t diff_dst_C = sizes->diff_dst_C;
-        const int64_t diff_dst_A_step_ = sizes->diff_dst_A[sizes->A_rank - 1];
-        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-        const int64_t C = sizes->C;
-        const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
-        const int64_t diff_src_C = sizes->diff_src_C;
-        const int64_t diff_src_A_step_ = sizes->diff_src_A[sizes->A_rank - 1];
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-        const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(A_inner_, 256);
-        const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t a_row_ = rest_0_ % A_rows_;
-            const int64_t rest_1_ = rest_0_ / A_rows_;
-            const int64_t b = rest_1_ % B_inner_;
-            const int64_t rest_2_ = rest_1_ / B_inner_;
-            const int64_t b_row_ = rest_2_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, A_inner_);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-            const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->diff_dst_A);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
-            const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->diff_src_A);
-            for (int64_t a = begin_; a < end_; ++a) {
-                total[total_at_ + (a - begin_)] = 0.0f;
-            }
-            for (int64_t c = 0; c < C; ++c) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    total[total_at_ + (a - begin_)] += opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + (diff_dst_A_a_at_ + a * diff_dst_A_step_)]) * opwright_from_bf16(dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + (dst_A_a_at_ + a * dst_A_step_)]);
-                }
-            }
-            for (int64_t c = 0; c < C; ++c) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    diff_src[diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + (diff_src_A_a_at_ + a * diff_src_A_step_)] = opwright_to_bf16(opwright_from_bf16(dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + (dst_A_a_at_ + a * dst_A_step_)]) * (opwright_from_bf16(diff_dst[diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + (diff_dst_A_a_at_ + a * diff_dst_A_step_)]) - total[total_at_ + (a - begin_)]));
+    const opwright_call_of_soft_max_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const dst = call_->dst;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    const opwright_soft_max_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    const int64_t C = sizes->C;
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_A_step_ = sizes->diff_dst_A[sizes->A_rank - 1];
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_A_step_ = sizes->diff_src_A[sizes->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t a_row_ = rest_0_ % A_rows_;
+        const int64_t rest_1_ = rest_0_ / A_rows_;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->diff_dst_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
+        const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->diff_src_A);
+        for (int64_t a = begin_; a < end_; ++a) {
+            total[a - begin_] = 0.0f;
+        }
+        for (int64_t c = 0; c < C; ++c) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float *restrict total_row_ = total + (a - begin_);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                opwright_bf16 dst_room_[512];
+                const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(dst_row_[i_]);
                 }
             }
         }
+        for (int64_t c = 0; c < C; ++c) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                opwright_bf16 diff_src_room_[512];
+                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+                opwright_bf16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 dst_room_[512];
+                const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                const float *restrict total_row_ = total + (a - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(dst_row_[i_]) * (opwright_from_bf16(diff_dst_row_[i_]) - total_row_[i_]));
+                }
+                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
+            }
+        }
+    }
+}
+
+static void soft_max_backward_bf16_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_soft_max_backward_bf16 *const call_ = context_;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_bf16 *const dst = call_->dst;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    const opwright_soft_max_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t C = sizes->C;
+    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
+    const int64_t diff_dst_C = sizes->diff_dst_C;
+    const int64_t diff_dst_A_step_ = sizes->diff_dst_A[sizes->A_rank - 1];
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
+    const int64_t diff_src_C = sizes->diff_src_C;
+    const int64_t diff_src_A_step_ = sizes->diff_src_A[sizes->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t a = task_ % A_inner_;
+        const int64_t rest_0_ = task_ / A_inner_;
+        const int64_t a_row_ = rest_0_ % A_rows_;
+        const int64_t rest_1_ = rest_0_ / A_rows_;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->diff_dst_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
+        const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->diff_src_A);
+        float total = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = 0.0f;
+        }
+        for (int64_t c = 0; c < C; c += block_) {
+            const int64_t n_ = opwright_min(block_, C - c);
+            opwright_bf16 diff_dst_room_[512];
+            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+            opwright_bf16 dst_room_[512];
+            const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
+            const int64_t whole_ = n_ / 32 * 32;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(dst_row_[i_ + j_]);
+                }
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(dst_row_[whole_ + j_]);
+            }
+        }
+        total += opwright_sum_of_f32(sums_0_);
+        for (int64_t c = 0; c < C; c += block_) {
+            const int64_t n_ = opwright_min(block_, C - c);
+            opwright_bf16 diff_src_room_[512];
+            opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+            opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+            opwright_bf16 dst_room_[512];
+            const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
+            opwright_bf16 diff_dst_room_[512];
+            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+            const float same_0_ = total;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(dst_row_[i_]) * (opwright_from_bf16(diff_dst_row_[i_]) - same_0_));
+            }
+            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(soft_max_backward_bf16)(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_soft_max_backward_bf16 call_ = {diff_dst, dst, diff_src, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {soft_max_backward_bf16_0_a, soft_max_backward_bf16_0_c};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

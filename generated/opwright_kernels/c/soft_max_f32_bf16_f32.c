@@ -20,107 +20,392 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void soft_max_f32_bf16_f32_portable(
-    const float *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    opwright_bf16 *dst;
+    float *stats;
+    const opwright_soft_max_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_soft_max_f32_bf16_f32;
+
+static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t peak_at_ = part * sizes->peak_cells;
-        const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-        const int64_t src_C = sizes->src_C;
-        const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-        const int64_t C = sizes->C;
-        const int64_t base_at_ = part * sizes->base_cells;
-        const int64_t mode_word_ = sizes->word_mode;
-        const int64_t total_at_ = part * sizes->total_cells;
-        const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-        const int64_t dst_C = sizes->dst_C;
-        const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-        const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
-        const int64_t stats_One = sizes->stats_One;
-        const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
-        const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-        const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-        const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-        const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(A_inner_, 256);
-        const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t a_row_ = rest_0_ % A_rows_;
-            const int64_t rest_1_ = rest_0_ / A_rows_;
-            const int64_t b = rest_1_ % B_inner_;
-            const int64_t rest_2_ = rest_1_ / B_inner_;
-            const int64_t b_row_ = rest_2_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, A_inner_);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-            const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
-            const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
-            for (int64_t a = begin_; a < end_; ++a) {
-                peak[peak_at_ + (a - begin_)] = -INFINITY;
-            }
-            for (int64_t c = 0; c < C; ++c) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    peak[peak_at_ + (a - begin_)] = opwright_maximumf(peak[peak_at_ + (a - begin_)], src[src_B_b_at_ + b * src_B_step_ + c * src_C + (src_A_a_at_ + a * src_A_step_)]);
-                }
-            }
-            if (mode_word_ == 0) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    base[base_at_ + (a - begin_)] = peak[peak_at_ + (a - begin_)];
-                }
-            }
-            if (mode_word_ == 1) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    base[base_at_ + (a - begin_)] = peak[peak_at_ + (a - begin_)] == -INFINITY ? 0.0f : peak[peak_at_ + (a - begin_)];
-                }
-            }
-            for (int64_t a = begin_; a < end_; ++a) {
-                total[total_at_ + (a - begin_)] = 0.0f;
-            }
-            for (int64_t c = 0; c < C; ++c) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    total[total_at_ + (a - begin_)] += opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + (src_A_a_at_ + a * src_A_step_)] - base[base_at_ + (a - begin_)]);
-                }
-            }
-            if (mode_word_ == 0) {
-                for (int64_t c = 0; c < C; ++c) {
-                    for (int64_t a = begin_; a < end_; ++a) {
-                        dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + (dst_A_a_at_ + a * dst_A_step_)] = opwright_to_bf16(opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + (src_A_a_at_ + a * src_A_step_)] - base[base_at_ + (a - begin_)]) / total[total_at_ + (a - begin_)]);
-                    }
-                }
-            }
-            if (mode_word_ == 1) {
-                for (int64_t c = 0; c < C; ++c) {
-                    for (int64_t a = begin_; a < end_; ++a) {
-                        dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + (dst_A_a_at_ + a * dst_A_step_)] = opwright_to_bf16(peak[peak_at_ + (a - begin_)] == -INFINITY ? 0.0f : opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + (src_A_a_at_ + a * src_A_step_)] - base[base_at_ + (a - begin_)]) / total[total_at_ + (a - begin_)]);
-                    }
-                }
-            }
-            for (int64_t o = 0; o < 1; ++o) {
-                for (int64_t a = begin_; a < end_; ++a) {
-                    stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + (stats_A_a_at_ + a * stats_A_step_)] = base[base_at_ + (a - begin_)] + opwright_log_f32(total[total_at_ + (a - begin_)]);
+    const opwright_call_of_soft_max_f32_bf16_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    opwright_bf16 *const dst = call_->dst;
+    float *const stats = call_->stats;
+    const opwright_soft_max_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    float *const peak = (float *)(void *)(call_->scratch + sizes->peak_at + part * sizes->task_bytes_);
+    float *const base = (float *)(void *)(call_->scratch + sizes->base_at + part * sizes->task_bytes_);
+    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
+    const int64_t C = sizes->C;
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
+    const int64_t mode_word_ = sizes->word_mode;
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
+    const int64_t stats_One = sizes->stats_One;
+    const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t a_row_ = rest_0_ % A_rows_;
+        const int64_t rest_1_ = rest_0_ / A_rows_;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
+        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
+        for (int64_t a = begin_; a < end_; ++a) {
+            peak[a - begin_] = -INFINITY;
+        }
+        for (int64_t c = 0; c < C; ++c) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float *restrict peak_row_ = peak + (a - begin_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], src_row_[i_]);
                 }
             }
         }
+        if (mode_word_ == 0) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float *restrict base_row_ = base + (a - begin_);
+                const float *restrict peak_row_ = peak + (a - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    base_row_[i_] = peak_row_[i_];
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float *restrict base_row_ = base + (a - begin_);
+                const float *restrict peak_row_ = peak + (a - begin_);
+                const float same_0_ = -INFINITY;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    base_row_[i_] = peak_row_[i_] == same_0_ ? 0.0f : peak_row_[i_];
+                }
+            }
+        }
+        for (int64_t a = begin_; a < end_; ++a) {
+            total[a - begin_] = 0.0f;
+        }
+        for (int64_t c = 0; c < C; ++c) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float *restrict total_row_ = total + (a - begin_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                const float *restrict base_row_ = base + (a - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += opwright_exp_f32(src_row_[i_] - base_row_[i_]);
+                }
+            }
+        }
+        if (mode_word_ == 0) {
+            for (int64_t c = 0; c < C; ++c) {
+                for (int64_t a = begin_; a < end_; a += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - a);
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                    opwright_bf16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    const float *restrict base_row_ = base + (a - begin_);
+                    const float *restrict total_row_ = total + (a - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(opwright_exp_f32(src_row_[i_] - base_row_[i_]) / total_row_[i_]);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
+                }
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t c = 0; c < C; ++c) {
+                for (int64_t a = begin_; a < end_; a += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - a);
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                    opwright_bf16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                    const float *restrict peak_row_ = peak + (a - begin_);
+                    const float same_0_ = -INFINITY;
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    const float *restrict base_row_ = base + (a - begin_);
+                    const float *restrict total_row_ = total + (a - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(peak_row_[i_] == same_0_ ? 0.0f : opwright_exp_f32(src_row_[i_] - base_row_[i_]) / total_row_[i_]);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
+                }
+            }
+        }
+        for (int64_t o = 0; o < 1; ++o) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float stats_room_[512];
+                float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
+                const float *restrict base_row_ = base + (a - begin_);
+                const float *restrict total_row_ = total + (a - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    stats_row_[i_] = base_row_[i_] + opwright_log_f32(total_row_[i_]);
+                }
+                opwright_put_f32(stats_row_, stats_first_, stats_A_step_, n_);
+            }
+        }
+    }
+}
+
+static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part)
+{
+    const opwright_call_of_soft_max_f32_bf16_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    opwright_bf16 *const dst = call_->dst;
+    float *const stats = call_->stats;
+    const opwright_soft_max_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t C = sizes->C;
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
+    const int64_t mode_word_ = sizes->word_mode;
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
+    const int64_t stats_One = sizes->stats_One;
+    const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t a = task_ % A_inner_;
+        const int64_t rest_0_ = task_ / A_inner_;
+        const int64_t a_row_ = rest_0_ % A_rows_;
+        const int64_t rest_1_ = rest_0_ / A_rows_;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
+        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
+        float peak = -INFINITY;
+        float base = 0.0f;
+        float total = 0.0f;
+        float sums_0_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_0_[j_] = -INFINITY;
+        }
+        for (int64_t c = 0; c < C; c += block_) {
+            const int64_t n_ = opwright_min(block_, C - c);
+            float src_room_[512];
+            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+            const int64_t whole_ = n_ / 32 * 32;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[i_ + j_]);
+                }
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[whole_ + j_]);
+            }
+        }
+        peak = opwright_maximumf(peak, opwright_max_of_f32(sums_0_));
+        if (mode_word_ == 0) {
+            base = peak;
+        }
+        if (mode_word_ == 1) {
+            base = peak == -INFINITY ? 0.0f : peak;
+        }
+        float sums_1_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_1_[j_] = 0.0f;
+        }
+        for (int64_t c = 0; c < C; c += block_) {
+            const int64_t n_ = opwright_min(block_, C - c);
+            float src_room_[512];
+            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+            const float same_0_ = base;
+            const int64_t whole_ = n_ / 32 * 32;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_1_[j_] += opwright_exp_f32(src_row_[i_ + j_] - same_0_);
+                }
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                sums_1_[j_] += opwright_exp_f32(src_row_[whole_ + j_] - same_0_);
+            }
+        }
+        total += opwright_sum_of_f32(sums_1_);
+        if (mode_word_ == 0) {
+            for (int64_t c = 0; c < C; c += block_) {
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                const float same_0_ = base;
+                const float same_1_ = total;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(opwright_exp_f32(src_row_[i_] - same_0_) / same_1_);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t c = 0; c < C; c += block_) {
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const float same_0_ = peak;
+                const float same_1_ = -INFINITY;
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                const float same_2_ = base;
+                const float same_3_ = total;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(same_0_ == same_1_ ? 0.0f : opwright_exp_f32(src_row_[i_] - same_2_) / same_3_);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            }
+        }
+        for (int64_t o = 0; o < 1; ++o) {
+            stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + opwright_log_f32(total);
+        }
+    }
+}
+
+static void soft_max_f32_bf16_f32_0_o(void *context_, int64_t part)
+{
+    const opwright_call_of_soft_max_f32_bf16_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    opwright_bf16 *const dst = call_->dst;
+    float *const stats = call_->stats;
+    const opwright_soft_max_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t C = sizes->C;
+    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
+    const int64_t src_C = sizes->src_C;
+    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
+    const int64_t mode_word_ = sizes->word_mode;
+    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
+    const int64_t dst_C = sizes->dst_C;
+    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
+    const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
+    const int64_t stats_One = sizes->stats_One;
+    const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
+    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
+    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const int64_t block_ = stats_One == 1 ? 1073741824 : 512;
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t a = task_ % A_inner_;
+        const int64_t rest_0_ = task_ / A_inner_;
+        const int64_t a_row_ = rest_0_ % A_rows_;
+        const int64_t rest_1_ = rest_0_ / A_rows_;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t rest_2_ = rest_1_ / B_inner_;
+        const int64_t b_row_ = rest_2_;
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
+        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
+        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
+        float peak = -INFINITY;
+        float base = 0.0f;
+        float total = 0.0f;
+        for (int64_t c = 0; c < C; ++c) {
+            peak = opwright_maximumf(peak, src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]);
+        }
+        if (mode_word_ == 0) {
+            base = peak;
+        }
+        if (mode_word_ == 1) {
+            base = peak == -INFINITY ? 0.0f : peak;
+        }
+        for (int64_t c = 0; c < C; ++c) {
+            total += opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_] - base);
+        }
+        if (mode_word_ == 0) {
+            for (int64_t c = 0; c < C; ++c) {
+                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_bf16(opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_] - base) / total);
+            }
+        }
+        if (mode_word_ == 1) {
+            for (int64_t c = 0; c < C; ++c) {
+                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_bf16(peak == -INFINITY ? 0.0f : opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_] - base) / total);
+            }
+        }
+        for (int64_t o = 0; o < 1; o += block_) {
+            const int64_t n_ = opwright_min(block_, 1 - o);
+            float stats_room_[512];
+            float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+            float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
+            const float same_0_ = base + opwright_log_f32(total);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                stats_row_[i_] = same_0_;
+            }
+            opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(soft_max_f32_bf16_f32)(
+    const float *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_soft_max_f32_bf16_f32 call_ = {src, dst, stats, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        void (*const phases[])(void *, int64_t) = {soft_max_f32_bf16_f32_0_a, soft_max_f32_bf16_f32_0_c, soft_max_f32_bf16_f32_0_o};
+        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
     }
 }

@@ -14,50 +14,95 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void sqrt_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const float *src;
+    const float *diff_dst;
+    float *diff_src;
+    const opwright_sqrt_backward_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_sqrt_backward_f32;
+
+static void sqrt_backward_f32_0_x(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
-        const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-        const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-        const int64_t use_dst_word_ = sizes->word_use_dst;
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(X_inner_, 256);
-        const int64_t total_ = X_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t x_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, X_inner_);
-            const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
-            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-            if (use_dst_word_ == 1) {
-                for (int64_t x = begin_; x < end_; ++x) {
-                    diff_src[diff_src_X_x_at_ + x * diff_src_X_step_] = diff_dst[diff_dst_X_x_at_ + x * diff_dst_X_step_] / (2.0f * src[src_X_x_at_ + x * src_X_step_]);
+    const opwright_call_of_sqrt_backward_f32 *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
+    const opwright_sqrt_backward_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
+    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t use_dst_word_ = sizes->word_use_dst;
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts, diff_src_X_step_ == 1 && diff_dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
+    const int64_t total_ = X_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t x_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
+        const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
+        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+        if (use_dst_word_ == 1) {
+            for (int64_t x = begin_; x < end_; x += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - x);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
+                float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float diff_dst_room_[512];
+                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_row_[i_] = diff_dst_row_[i_] / (2.0f * src_row_[i_]);
                 }
-            }
-            if (use_dst_word_ == 0) {
-                for (int64_t x = begin_; x < end_; ++x) {
-                    diff_src[diff_src_X_x_at_ + x * diff_src_X_step_] = diff_dst[diff_dst_X_x_at_ + x * diff_dst_X_step_] / (2.0f * opwright_sqrt_f32(src[src_X_x_at_ + x * src_X_step_]));
-                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }
         }
+        if (use_dst_word_ == 0) {
+            for (int64_t x = begin_; x < end_; x += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - x);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
+                float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float diff_dst_room_[512];
+                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_row_[i_] = diff_dst_row_[i_] / (2.0f * opwright_sqrt_f32(src_row_[i_]));
+                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+            }
+        }
+    }
+}
+
+void OPWRIGHT_STEPS(sqrt_backward_f32)(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_sqrt_backward_f32 call_ = {src, diff_dst, diff_src, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        opwright_phase(team, sqrt_backward_f32_0_x, &call_);
     }
 }

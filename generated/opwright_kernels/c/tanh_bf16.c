@@ -13,39 +13,69 @@
 //
 // Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
 // axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps.
-// Inputs may overlap each other, outputs nothing.
-// There is one phase, 0, each for every part of parts; the parts of a phase may run at the same time. Terms of a
-// cell are taken in the order of the letters, the last one fastest, each operation rounded to f32 by itself.
+// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
+// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
+// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
+// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
+// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
+// result is the same for every team.
 
-#include "opwright_functions.h"
 #include "opwright_kernels.h"
-#include "opwright_numeric.h"
+#include "opwright_rows.h"
 
-void tanh_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts)
+typedef struct {
+    const opwright_bf16 *src;
+    opwright_bf16 *dst;
+    const opwright_tanh_sizes *sizes;
+    char *scratch;
+    int64_t parts;
+} opwright_call_of_tanh_bf16;
+
+static void tanh_bf16_0_x(void *context_, int64_t part)
 {
-    if (phase == 0) {
-        const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-        const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-        const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-        const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-        const int64_t blocks_ = opwright_ceil_div(X_inner_, 256);
-        const int64_t total_ = X_rows_ * blocks_;
-        const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-        for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
-            const int64_t block_ = task_ % blocks_;
-            const int64_t rest_0_ = task_ / blocks_;
-            const int64_t x_row_ = rest_0_;
-            const int64_t begin_ = block_ * 256;
-            const int64_t end_ = opwright_min(begin_ + 256, X_inner_);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
-            for (int64_t x = begin_; x < end_; ++x) {
-                dst[dst_X_x_at_ + x * dst_X_step_] = opwright_to_bf16(opwright_tanh_f32(opwright_from_bf16(src[src_X_x_at_ + x * src_X_step_])));
+    const opwright_call_of_tanh_bf16 *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    opwright_bf16 *const dst = call_->dst;
+    const opwright_tanh_sizes *const sizes = call_->sizes;
+    const int64_t parts = call_->parts;
+    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
+    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
+    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
+    const int64_t total_ = X_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
+    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+        const int64_t at_ = task_ % blocks_;
+        const int64_t rest_0_ = task_ / blocks_;
+        const int64_t x_row_ = rest_0_;
+        const int64_t begin_ = at_ * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+        for (int64_t x = begin_; x < end_; x += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - x);
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
+            opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            opwright_bf16 src_room_[512];
+            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(opwright_tanh_f32(opwright_from_bf16(src_row_[i_])));
             }
+            opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
         }
+    }
+}
+
+void OPWRIGHT_STEPS(tanh_bf16)(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+{
+    opwright_call_of_tanh_bf16 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
+    if (first <= 0 && 0 < last) {
+        opwright_phase(team, tanh_bf16_0_x, &call_);
     }
 }

@@ -14,6 +14,9 @@
 // `<kernel>_fixed` tells whether a file of c/engine makes the call faster when it is compiled with literals, and writes
 // their values (c/engine/solves.h).
 //
+// A kernel of steps lies in c, is compiled with -DOPWRIGHT_ISA=<isa> and flags that allow that instruction set, and takes a
+// team and scratch memory too; its head says how much.
+//
 // The caller has checked what the validators check: sizes belong together, arrays are contiguous and large enough, the
 // output overlaps no input, group class and layouts are those in the name. Spatial arrays of `sizes` are right-aligned:
 // a missing leading axis has extent 1 in the extents, 1 as a stride or a dilation and 0 as padding. An optional input
@@ -2240,22 +2243,68 @@ typedef struct opwright_absolute_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_absolute_sizes;
 
 void absolute_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_absolute_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void absolute_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_absolute_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void absolute_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_absolute_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void absolute_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // AbsBackward; what it computes stands at the head of c/abs_backward_*.c.
 
@@ -2265,25 +2314,80 @@ typedef struct opwright_abs_backward_sizes {
     int64_t src_X[64]; //
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_abs_backward_sizes;
 
 void abs_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void abs_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void abs_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void abs_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Add; what it computes stands at the head of c/add_*.c.
 
@@ -2293,55 +2397,200 @@ typedef struct opwright_add_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_add_sizes;
 
 void add_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_f32_bf16_f32_portable(
-    const float *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    float *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_bf16_f32_neon(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_bf16_f32_avx2(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_bf16_f32_avx512(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_f32_f16_f32_portable(
-    const float *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    float *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_f16_f32_neon(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_f16_f32_avx2(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f32_f16_f32_avx512(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_bf16_f32_f32_neon(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_bf16_f32_f32_avx2(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_bf16_f32_f32_avx512(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_f16_f32_f32_portable(
-    const opwright_f16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f16_f32_f32_neon(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f16_f32_f32_avx2(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_f16_f32_f32_avx512(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void add_s32_portable(
-    const int32_t *restrict src_0,
-    const int32_t *restrict src_1,
-    int32_t *restrict dst,
-    const opwright_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_s32_neon(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_s32_avx2(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void add_s32_avx512(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // AvgPool; what it computes stands at the head of c/avg_pool_*.c.
 
@@ -2359,31 +2608,72 @@ typedef struct opwright_avg_pool_sizes {
     int64_t dst_N; //
     int64_t dst_C; //
     int64_t dst_X[3]; //
-    int64_t total_cells; //
-    int64_t cells_cells; //
+    int64_t total_at; //
+    int64_t cells_at; //
     int64_t word_exclude_pad; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_avg_pool_sizes;
 
 void avg_pool_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict total,
-    float *restrict cells,
-    const opwright_avg_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void avg_pool_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict total,
-    float *restrict cells,
-    const opwright_avg_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void avg_pool_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict total,
-    float *restrict cells,
-    const opwright_avg_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void avg_pool_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // BatchNormForwardTraining; what it computes stands at the head of c/batch_norm_forward_training_*.c.
 
@@ -2408,79 +2698,221 @@ typedef struct opwright_batch_norm_forward_training_sizes {
     int64_t running_variance_C; //
     int64_t batch_mean_C; //
     int64_t batch_variance_C; //
-    int64_t total_cells; //
-    int64_t spread_cells; //
-    int64_t batch_mean_sum__cells; //
-    int64_t batch_variance_sum__cells; //
+    int64_t total_at; //
+    int64_t spread_at; //
+    int64_t batch_mean_sum__at; //
+    int64_t batch_variance_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_batch_norm_forward_training_sizes;
 
 void batch_norm_forward_training_f32_portable(
-    const float *restrict src,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    float *restrict dst,
-    float *restrict running_mean,
-    float *restrict running_variance,
-    float *restrict batch_mean,
-    float *restrict batch_variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict batch_mean_sum_,
-    float *restrict batch_variance_sum_,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_f32_neon(
+    const float *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_f32_avx2(
+    const float *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_f32_avx512(
+    const float *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_bf16 *restrict dst,
-    float *restrict running_mean,
-    float *restrict running_variance,
-    float *restrict batch_mean,
-    float *restrict batch_variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict batch_mean_sum_,
-    float *restrict batch_variance_sum_,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_neon(
+    const opwright_bf16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx2(
+    const opwright_bf16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx512(
+    const opwright_bf16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_forward_training_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict mean,
-    const opwright_bf16 *restrict variance,
-    const opwright_bf16 *restrict gamma,
-    const opwright_bf16 *restrict beta,
-    opwright_bf16 *restrict dst,
-    opwright_bf16 *restrict running_mean,
-    opwright_bf16 *restrict running_variance,
-    opwright_bf16 *restrict batch_mean,
-    opwright_bf16 *restrict batch_variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict batch_mean_sum_,
-    float *restrict batch_variance_sum_,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *running_mean,
+    opwright_bf16 *running_variance,
+    opwright_bf16 *batch_mean,
+    opwright_bf16 *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *running_mean,
+    opwright_bf16 *running_variance,
+    opwright_bf16 *batch_mean,
+    opwright_bf16 *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *running_mean,
+    opwright_bf16 *running_variance,
+    opwright_bf16 *batch_mean,
+    opwright_bf16 *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *running_mean,
+    opwright_bf16 *running_variance,
+    opwright_bf16 *batch_mean,
+    opwright_bf16 *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_portable(
-    const opwright_f16 *restrict src,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_f16 *restrict dst,
-    float *restrict running_mean,
-    float *restrict running_variance,
-    float *restrict batch_mean,
-    float *restrict batch_variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict batch_mean_sum_,
-    float *restrict batch_variance_sum_,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_neon(
+    const opwright_f16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx2(
+    const opwright_f16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx512(
+    const opwright_f16 *src,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *running_mean,
+    float *running_variance,
+    float *batch_mean,
+    float *batch_variance,
+    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // BatchNormInference; what it computes stands at the head of c/batch_norm_inference_*.c.
 
@@ -2500,43 +2932,152 @@ typedef struct opwright_batch_norm_inference_sizes {
     int64_t dst_N; //
     int64_t dst_C; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_batch_norm_inference_sizes;
 
 void batch_norm_inference_f32_portable(
-    const float *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    const float *restrict mean,
-    const float *restrict variance,
-    float *restrict dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    float *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_f32_neon(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    float *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_f32_avx2(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    float *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_f32_avx512(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    float *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    const float *restrict mean,
-    const float *restrict variance,
-    opwright_bf16 *restrict dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_neon(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx2(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx512(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_inference_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict gamma,
-    const opwright_bf16 *restrict beta,
-    const opwright_bf16 *restrict mean,
-    const opwright_bf16 *restrict variance,
-    opwright_bf16 *restrict dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    opwright_bf16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_inference_f16_f32_f32_f32_f32_f16_portable(
-    const opwright_f16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    const float *restrict mean,
-    const float *restrict variance,
-    opwright_f16 *restrict dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_f16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_f16_f32_f32_f32_f32_f16_neon(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_f16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_f16_f32_f32_f32_f32_f16_avx2(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_f16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_inference_f16_f32_f32_f32_f32_f16_avx512(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    const float *mean,
+    const float *variance,
+    opwright_f16 *dst,
+    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // BatchNormTrainingBackward; what it computes stands at the head of c/batch_norm_training_backward_*.c.
 
@@ -2560,66 +3101,188 @@ typedef struct opwright_batch_norm_training_backward_sizes {
     int64_t diff_src_X[64]; //
     int64_t diff_gamma_C; //
     int64_t diff_beta_C; //
-    int64_t scale_cells; //
-    int64_t diff_gamma_sum__cells; //
-    int64_t diff_beta_sum__cells; //
+    int64_t scale_at; //
+    int64_t diff_gamma_sum__at; //
+    int64_t diff_beta_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_batch_norm_training_backward_sizes;
 
 void batch_norm_training_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    float *restrict diff_src,
-    float *restrict diff_gamma,
-    float *restrict diff_beta,
-    float *restrict scale,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    opwright_bf16 *restrict diff_src,
-    float *restrict diff_gamma,
-    float *restrict diff_beta,
-    float *restrict scale,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_training_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict mean,
-    const opwright_bf16 *restrict variance,
-    const opwright_bf16 *restrict gamma,
-    opwright_bf16 *restrict diff_src,
-    opwright_bf16 *restrict diff_gamma,
-    opwright_bf16 *restrict diff_beta,
-    float *restrict scale,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    opwright_f16 *restrict diff_src,
-    float *restrict diff_gamma,
-    float *restrict diff_beta,
-    float *restrict scale,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // BiasAdd; what it computes stands at the head of c/bias_add_*.c.
 
@@ -2635,25 +3298,80 @@ typedef struct opwright_bias_add_sizes {
     int64_t dst_N; //
     int64_t dst_C; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_bias_add_sizes;
 
 void bias_add_f32_portable(
-    const float *restrict src,
-    const float *restrict bias,
-    float *restrict dst,
-    const opwright_bias_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *bias,
+    float *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_f32_neon(
+    const float *src,
+    const float *bias,
+    float *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_f32_avx2(
+    const float *src,
+    const float *bias,
+    float *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_f32_avx512(
+    const float *src,
+    const float *bias,
+    float *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void bias_add_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict bias,
-    opwright_bf16 *restrict dst,
-    const opwright_bias_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void bias_add_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict bias,
-    opwright_f16 *restrict dst,
-    const opwright_bias_add_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // BiasAddBackward; what it computes stands at the head of c/bias_add_backward_*.c.
 
@@ -2666,26 +3384,70 @@ typedef struct opwright_bias_add_backward_sizes {
     int64_t diff_dst_C; //
     int64_t diff_dst_X[64]; //
     int64_t diff_bias_C; //
-    int64_t diff_bias_sum__cells; //
+    int64_t diff_bias_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_bias_add_backward_sizes;
 
 void bias_add_backward_f32_portable(
-    const float *restrict diff_dst,
-    float *restrict diff_bias,
-    float *restrict diff_bias_sum_,
-    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *diff_dst,
+    float *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_f32_neon(
+    const float *diff_dst,
+    float *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_f32_avx2(
+    const float *diff_dst,
+    float *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_f32_avx512(
+    const float *diff_dst,
+    float *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void bias_add_backward_bf16_portable(
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_bias,
-    float *restrict diff_bias_sum_,
-    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_bf16_neon(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_bf16_avx2(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_bf16_avx512(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void bias_add_backward_f16_portable(
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_bias,
-    float *restrict diff_bias_sum_,
-    const opwright_bias_add_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_f16_neon(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_f16_avx2(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void bias_add_backward_f16_avx512(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_bias,
+    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Clamp; what it computes stands at the head of c/clamp_*.c.
 
@@ -2696,22 +3458,68 @@ typedef struct opwright_clamp_sizes {
     double greatest; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_clamp_sizes;
 
 void clamp_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_clamp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void clamp_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_clamp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void clamp_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_clamp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ClampBackward; what it computes stands at the head of c/clamp_backward_*.c.
 
@@ -2724,25 +3532,157 @@ typedef struct opwright_clamp_backward_sizes {
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
     int64_t word_use_dst; //
+    int64_t lanes_[1]; //
 } opwright_clamp_backward_sizes;
 
 void clamp_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void clamp_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void clamp_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void clamp_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// Concat; what it computes stands at the head of c/concat_*.c.
+
+typedef struct opwright_concat_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t lanes_[1]; //
+} opwright_concat_sizes;
+
+void concat_f32_portable(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_portable(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_portable(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Dequantize; what it computes stands at the head of c/dequantize_*.c.
 
@@ -2760,21 +3700,64 @@ typedef struct opwright_dequantize_sizes {
     int64_t dst_A[64]; //
     int64_t scales_E; //
     int64_t zps_E; //
+    int64_t lanes_[1]; //
 } opwright_dequantize_sizes;
 
 void dequantize_u8_f32_portable(
-    const uint8_t *restrict src,
-    const double *restrict scales,
-    const int64_t *restrict zps,
-    float *restrict dst,
-    const opwright_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dequantize_u8_f32_neon(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dequantize_u8_f32_avx2(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dequantize_u8_f32_avx512(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dequantize_s8_f32_portable(
-    const int8_t *restrict src,
-    const double *restrict scales,
-    const int64_t *restrict zps,
-    float *restrict dst,
-    const opwright_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dequantize_s8_f32_neon(
+    const int8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dequantize_s8_f32_avx2(
+    const int8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dequantize_s8_f32_avx512(
+    const int8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Divide; what it computes stands at the head of c/divide_*.c.
 
@@ -2784,49 +3767,176 @@ typedef struct opwright_divide_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_divide_sizes;
 
 void divide_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void divide_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void divide_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void divide_f32_bf16_f32_portable(
-    const float *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    float *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_bf16_f32_neon(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_bf16_f32_avx2(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_bf16_f32_avx512(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void divide_f32_f16_f32_portable(
-    const float *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    float *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_f16_f32_neon(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_f16_f32_avx2(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f32_f16_f32_avx512(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void divide_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_bf16_f32_f32_neon(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_bf16_f32_f32_avx2(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_bf16_f32_f32_avx512(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void divide_f16_f32_f32_portable(
-    const opwright_f16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_divide_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f16_f32_f32_neon(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f16_f32_f32_avx2(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void divide_f16_f32_f32_avx512(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // DynamicDequantize; what it computes stands at the head of c/dynamic_dequantize_*.c.
 
@@ -2844,133 +3954,512 @@ typedef struct opwright_dynamic_dequantize_sizes {
     int64_t dst_B[64]; //
     int64_t dst_C; //
     int64_t dst_A[64]; //
+    int64_t lanes_[1]; //
 } opwright_dynamic_dequantize_sizes;
 
 void dynamic_dequantize_u8_f32_s8_f32_portable(
-    const uint8_t *restrict src,
-    const float *restrict scales,
-    const int8_t *restrict zps,
-    float *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_s8_f32_neon(
+    const uint8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_s8_f32_avx2(
+    const uint8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_s8_f32_avx512(
+    const uint8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_f32_u8_f32_portable(
-    const uint8_t *restrict src,
-    const float *restrict scales,
-    const uint8_t *restrict zps,
-    float *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_u8_f32_neon(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_u8_f32_avx2(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_u8_f32_avx512(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_f32_s32_f32_portable(
-    const uint8_t *restrict src,
-    const float *restrict scales,
-    const int32_t *restrict zps,
-    float *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_s32_f32_neon(
+    const uint8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_s32_f32_avx2(
+    const uint8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f32_s32_f32_avx512(
+    const uint8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_bf16_s8_bf16_portable(
-    const uint8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const int8_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_s8_bf16_neon(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_s8_bf16_avx2(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_s8_bf16_avx512(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_bf16_u8_bf16_portable(
-    const uint8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const uint8_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_u8_bf16_neon(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_u8_bf16_avx2(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_u8_bf16_avx512(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_bf16_s32_bf16_portable(
-    const uint8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const int32_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_s32_bf16_neon(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_s32_bf16_avx2(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_bf16_s32_bf16_avx512(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_f16_s8_f16_portable(
-    const uint8_t *restrict src,
-    const opwright_f16 *restrict scales,
-    const int8_t *restrict zps,
-    opwright_f16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_s8_f16_neon(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_s8_f16_avx2(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_s8_f16_avx512(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_f16_u8_f16_portable(
-    const uint8_t *restrict src,
-    const opwright_f16 *restrict scales,
-    const uint8_t *restrict zps,
-    opwright_f16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_u8_f16_neon(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_u8_f16_avx2(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_u8_f16_avx512(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_u8_f16_s32_f16_portable(
-    const uint8_t *restrict src,
-    const opwright_f16 *restrict scales,
-    const int32_t *restrict zps,
-    opwright_f16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_s32_f16_neon(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_s32_f16_avx2(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_u8_f16_s32_f16_avx512(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_f32_s8_f32_portable(
-    const int8_t *restrict src,
-    const float *restrict scales,
-    const int8_t *restrict zps,
-    float *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_s8_f32_neon(
+    const int8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_s8_f32_avx2(
+    const int8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_s8_f32_avx512(
+    const int8_t *src,
+    const float *scales,
+    const int8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_f32_u8_f32_portable(
-    const int8_t *restrict src,
-    const float *restrict scales,
-    const uint8_t *restrict zps,
-    float *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_u8_f32_neon(
+    const int8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_u8_f32_avx2(
+    const int8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_u8_f32_avx512(
+    const int8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_f32_s32_f32_portable(
-    const int8_t *restrict src,
-    const float *restrict scales,
-    const int32_t *restrict zps,
-    float *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_s32_f32_neon(
+    const int8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_s32_f32_avx2(
+    const int8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f32_s32_f32_avx512(
+    const int8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_bf16_s8_bf16_portable(
-    const int8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const int8_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_s8_bf16_neon(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_s8_bf16_avx2(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_s8_bf16_avx512(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_bf16_u8_bf16_portable(
-    const int8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const uint8_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_u8_bf16_neon(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_u8_bf16_avx2(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_u8_bf16_avx512(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_bf16_s32_bf16_portable(
-    const int8_t *restrict src,
-    const opwright_bf16 *restrict scales,
-    const int32_t *restrict zps,
-    opwright_bf16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_s32_bf16_neon(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_s32_bf16_avx2(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_bf16_s32_bf16_avx512(
+    const int8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_f16_s8_f16_portable(
-    const int8_t *restrict src,
-    const opwright_f16 *restrict scales,
-    const int8_t *restrict zps,
-    opwright_f16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_s8_f16_neon(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_s8_f16_avx2(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_s8_f16_avx512(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_f16_u8_f16_portable(
-    const int8_t *restrict src,
-    const opwright_f16 *restrict scales,
-    const uint8_t *restrict zps,
-    opwright_f16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_u8_f16_neon(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_u8_f16_avx2(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_u8_f16_avx512(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_dequantize_s8_f16_s32_f16_portable(
-    const int8_t *restrict src,
-    const opwright_f16 *restrict scales,
-    const int32_t *restrict zps,
-    opwright_f16 *restrict dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_s32_f16_neon(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_s32_f16_avx2(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_dequantize_s8_f16_s32_f16_avx512(
+    const int8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // DynamicQuantize; what it computes stands at the head of c/dynamic_quantize_*.c.
 
@@ -2988,49 +4477,176 @@ typedef struct opwright_dynamic_quantize_sizes {
     int64_t dst_B[64]; //
     int64_t dst_C; //
     int64_t dst_A[64]; //
+    int64_t lanes_[1]; //
 } opwright_dynamic_quantize_sizes;
 
 void dynamic_quantize_f32_f32_s8_u8_portable(
-    const float *restrict src,
-    const float *restrict scales,
-    const int8_t *restrict zps,
-    uint8_t *restrict dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s8_u8_neon(
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s8_u8_avx2(
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s8_u8_avx512(
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_quantize_f32_f32_u8_u8_portable(
-    const float *restrict src,
-    const float *restrict scales,
-    const uint8_t *restrict zps,
-    uint8_t *restrict dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_u8_u8_neon(
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_u8_u8_avx2(
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_u8_u8_avx512(
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_quantize_f32_f32_s32_u8_portable(
-    const float *restrict src,
-    const float *restrict scales,
-    const int32_t *restrict zps,
-    uint8_t *restrict dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s32_u8_neon(
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s32_u8_avx2(
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s32_u8_avx512(
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    uint8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_quantize_f32_f32_s8_s8_portable(
-    const float *restrict src,
-    const float *restrict scales,
-    const int8_t *restrict zps,
-    int8_t *restrict dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s8_s8_neon(
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s8_s8_avx2(
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s8_s8_avx512(
+    const float *src,
+    const float *scales,
+    const int8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_quantize_f32_f32_u8_s8_portable(
-    const float *restrict src,
-    const float *restrict scales,
-    const uint8_t *restrict zps,
-    int8_t *restrict dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_u8_s8_neon(
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_u8_s8_avx2(
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_u8_s8_avx512(
+    const float *src,
+    const float *scales,
+    const uint8_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void dynamic_quantize_f32_f32_s32_s8_portable(
-    const float *restrict src,
-    const float *restrict scales,
-    const int32_t *restrict zps,
-    int8_t *restrict dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s32_s8_neon(
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s32_s8_avx2(
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void dynamic_quantize_f32_f32_s32_s8_avx512(
+    const float *src,
+    const float *scales,
+    const int32_t *zps,
+    int8_t *dst,
+    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Elu; what it computes stands at the head of c/elu_*.c.
 
@@ -3040,22 +4656,68 @@ typedef struct opwright_elu_sizes {
     double alpha; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_elu_sizes;
 
 void elu_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_elu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void elu_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_elu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void elu_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_elu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // EluBackward; what it computes stands at the head of c/elu_backward_*.c.
 
@@ -3067,25 +4729,80 @@ typedef struct opwright_elu_backward_sizes {
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
     int64_t word_use_dst; //
+    int64_t lanes_[1]; //
 } opwright_elu_backward_sizes;
 
 void elu_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void elu_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void elu_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void elu_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Exp; what it computes stands at the head of c/exp_*.c.
 
@@ -3094,22 +4811,68 @@ typedef struct opwright_exp_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_exp_sizes;
 
 void exp_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void exp_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void exp_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_exp_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void exp_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // GELU; what it computes stands at the head of c/gelu_*.c.
 
@@ -3119,22 +4882,68 @@ typedef struct opwright_gelu_sizes {
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
     int64_t word_mode; //
+    int64_t lanes_[1]; //
 } opwright_gelu_sizes;
 
 void gelu_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_gelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void gelu_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_gelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void gelu_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_gelu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // GELUBackward; what it computes stands at the head of c/gelu_backward_*.c.
 
@@ -3144,38 +4953,85 @@ typedef struct opwright_gelu_backward_sizes {
     int64_t src_X[64]; //
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
-    int64_t near_cells; //
-    int64_t level_cells; //
-    int64_t slope_cells; //
+    int64_t near_at; //
+    int64_t level_at; //
+    int64_t slope_at; //
     int64_t word_mode; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_gelu_backward_sizes;
 
 void gelu_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    float *restrict near,
-    float *restrict level,
-    float *restrict slope,
-    const opwright_gelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void gelu_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    float *restrict near,
-    float *restrict level,
-    float *restrict slope,
-    const opwright_gelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void gelu_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    float *restrict near,
-    float *restrict level,
-    float *restrict slope,
-    const opwright_gelu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void gelu_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // GreaterEqual; what it computes stands at the head of c/greater_equal_*.c.
 
@@ -3185,31 +5041,104 @@ typedef struct opwright_greater_equal_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_greater_equal_sizes;
 
 void greater_equal_f32_f32_boolean_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    uint8_t *restrict dst,
-    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_f32_f32_boolean_neon(
+    const float *src_0,
+    const float *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_f32_f32_boolean_avx2(
+    const float *src_0,
+    const float *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_f32_f32_boolean_avx512(
+    const float *src_0,
+    const float *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void greater_equal_bf16_bf16_boolean_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    uint8_t *restrict dst,
-    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_bf16_bf16_boolean_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_bf16_bf16_boolean_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_bf16_bf16_boolean_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void greater_equal_f16_f16_boolean_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    uint8_t *restrict dst,
-    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_f16_f16_boolean_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_f16_f16_boolean_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_f16_f16_boolean_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void greater_equal_s32_s32_boolean_portable(
-    const int32_t *restrict src_0,
-    const int32_t *restrict src_1,
-    uint8_t *restrict dst,
-    const opwright_greater_equal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int32_t *src_0,
+    const int32_t *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_s32_s32_boolean_neon(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_s32_s32_boolean_avx2(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void greater_equal_s32_s32_boolean_avx512(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    uint8_t *dst,
+    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // GroupNorm; what it computes stands at the head of c/group_norm_*.c.
 
@@ -3232,68 +5161,158 @@ typedef struct opwright_group_norm_sizes {
     int64_t mean_G; //
     int64_t variance_N; //
     int64_t variance_G; //
-    int64_t total_cells; //
-    int64_t spread_cells; //
-    int64_t dst_sum__cells; //
-    int64_t mean_sum__cells; //
-    int64_t variance_sum__cells; //
+    int64_t total_at; //
+    int64_t spread_at; //
+    int64_t dst_sum__at; //
+    int64_t mean_sum__at; //
+    int64_t variance_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_group_norm_sizes;
 
 void group_norm_f32_portable(
-    const float *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    float *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict dst_sum_,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_f32_neon(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_f32_avx2(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_f32_avx512(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void group_norm_bf16_f32_f32_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_bf16 *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict dst_sum_,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_bf16_f32_f32_bf16_f32_f32_neon(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_bf16_f32_f32_bf16_f32_f32_avx2(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_bf16_f32_f32_bf16_f32_f32_avx512(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void group_norm_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict gamma,
-    const opwright_bf16 *restrict beta,
-    opwright_bf16 *restrict dst,
-    opwright_bf16 *restrict mean,
-    opwright_bf16 *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict dst_sum_,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void group_norm_f16_f32_f32_f16_f32_f32_portable(
-    const opwright_f16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_f16 *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict dst_sum_,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_group_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_f16_f32_f32_f16_f32_f32_neon(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_f16_f32_f32_f16_f32_f32_avx2(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void group_norm_f16_f32_f32_f16_f32_f32_avx512(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // HardSigmoid; what it computes stands at the head of c/hard_sigmoid_*.c.
 
@@ -3304,22 +5323,68 @@ typedef struct opwright_hard_sigmoid_sizes {
     double beta; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_hard_sigmoid_sizes;
 
 void hard_sigmoid_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_sigmoid_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_sigmoid_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // HardSigmoidBackward; what it computes stands at the head of c/hard_sigmoid_backward_*.c.
 
@@ -3331,25 +5396,80 @@ typedef struct opwright_hard_sigmoid_backward_sizes {
     int64_t src_X[64]; //
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_hard_sigmoid_backward_sizes;
 
 void hard_sigmoid_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_sigmoid_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_sigmoid_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_sigmoid_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // HardSwish; what it computes stands at the head of c/hard_swish_*.c.
 
@@ -3358,22 +5478,68 @@ typedef struct opwright_hard_swish_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_hard_swish_sizes;
 
 void hard_swish_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_hard_swish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_swish_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_hard_swish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_swish_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_hard_swish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // HardSwishBackward; what it computes stands at the head of c/hard_swish_backward_*.c.
 
@@ -3383,25 +5549,262 @@ typedef struct opwright_hard_swish_backward_sizes {
     int64_t src_X[64]; //
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_hard_swish_backward_sizes;
 
 void hard_swish_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_swish_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void hard_swish_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void hard_swish_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// Interpolate; what it computes stands at the head of c/interpolate_*.c.
+
+typedef struct opwright_interpolate_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t W[3]; //
+    int64_t A[3]; //
+    int64_t B[3]; //
+    int64_t Q[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t blend_at; //
+    int64_t dst_sum__at; //
+    int64_t word_mode; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_interpolate_sizes;
+
+void interpolate_f32_portable(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_portable(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_portable(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// InterpolateBackward; what it computes stands at the head of c/interpolate_backward_*.c.
+
+typedef struct opwright_interpolate_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t W[3]; //
+    int64_t A[3]; //
+    int64_t B[3]; //
+    int64_t Q[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t diff_src_sum__at; //
+    int64_t word_mode; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_interpolate_backward_sizes;
+
+void interpolate_backward_f32_portable(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // LayerNorm; what it computes stands at the head of c/layer_norm_*.c.
 
@@ -3419,63 +5822,157 @@ typedef struct opwright_layer_norm_sizes {
     int64_t dst_C[64]; //
     int64_t mean_B[64]; //
     int64_t variance_B[64]; //
-    int64_t total_cells; //
-    int64_t spread_cells; //
-    int64_t mean_sum__cells; //
-    int64_t variance_sum__cells; //
+    int64_t total_at; //
+    int64_t spread_at; //
+    int64_t mean_sum__at; //
+    int64_t variance_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_layer_norm_sizes;
 
 void layer_norm_f32_portable(
-    const float *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    float *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_f32_neon(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_f32_avx2(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_f32_avx512(
+    const float *src,
+    const float *gamma,
+    const float *beta,
+    float *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void layer_norm_bf16_f32_f32_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_bf16 *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_bf16_f32_f32_bf16_f32_f32_neon(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_bf16_f32_f32_bf16_f32_f32_avx2(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_bf16_f32_f32_bf16_f32_f32_avx512(
+    const opwright_bf16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void layer_norm_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict gamma,
-    const opwright_bf16 *restrict beta,
-    opwright_bf16 *restrict dst,
-    opwright_bf16 *restrict mean,
-    opwright_bf16 *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *dst,
+    opwright_bf16 *mean,
+    opwright_bf16 *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void layer_norm_f16_f32_f32_f16_f32_f32_portable(
-    const opwright_f16 *restrict src,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_f16 *restrict dst,
-    float *restrict mean,
-    float *restrict variance,
-    float *restrict total,
-    float *restrict spread,
-    float *restrict mean_sum_,
-    float *restrict variance_sum_,
-    const opwright_layer_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_f16_f32_f32_f16_f32_f32_neon(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_f16_f32_f32_f16_f32_f32_avx2(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_f16_f32_f32_f16_f32_f32_avx512(
+    const opwright_f16 *src,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *dst,
+    float *mean,
+    float *variance,
+    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // LayerNormBackward; what it computes stands at the head of c/layer_norm_backward_*.c.
 
@@ -3497,76 +5994,206 @@ typedef struct opwright_layer_norm_backward_sizes {
     int64_t diff_src_C[64]; //
     int64_t diff_gamma_C[64]; //
     int64_t diff_beta_C[64]; //
-    int64_t slope_cells; //
+    int64_t scale_at; //
+    int64_t level_at; //
+    int64_t slope_at; //
+    int64_t diff_gamma_sum__at; //
+    int64_t diff_beta_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[5]; //
 } opwright_layer_norm_backward_sizes;
 
 void layer_norm_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    float *restrict diff_src,
-    float *restrict diff_gamma,
-    float *restrict diff_beta,
-    float *restrict scale,
-    float *restrict level,
-    float *restrict slope,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    float *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_bf16 *restrict diff_src,
-    float *restrict diff_gamma,
-    float *restrict diff_beta,
-    float *restrict scale,
-    float *restrict level,
-    float *restrict slope,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_bf16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void layer_norm_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict mean,
-    const opwright_bf16 *restrict variance,
-    const opwright_bf16 *restrict gamma,
-    const opwright_bf16 *restrict beta,
-    opwright_bf16 *restrict diff_src,
-    opwright_bf16 *restrict diff_gamma,
-    opwright_bf16 *restrict diff_beta,
-    float *restrict scale,
-    float *restrict level,
-    float *restrict slope,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *mean,
+    const opwright_bf16 *variance,
+    const opwright_bf16 *gamma,
+    const opwright_bf16 *beta,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_gamma,
+    opwright_bf16 *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    const float *restrict mean,
-    const float *restrict variance,
-    const float *restrict gamma,
-    const float *restrict beta,
-    opwright_f16 *restrict diff_src,
-    float *restrict diff_gamma,
-    float *restrict diff_beta,
-    float *restrict scale,
-    float *restrict level,
-    float *restrict slope,
-    float *restrict diff_gamma_sum_,
-    float *restrict diff_beta_sum_,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    const float *mean,
+    const float *variance,
+    const float *gamma,
+    const float *beta,
+    opwright_f16 *diff_src,
+    float *diff_gamma,
+    float *diff_beta,
+    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // LeakyReLU; what it computes stands at the head of c/leaky_relu_*.c.
 
@@ -3576,22 +6203,68 @@ typedef struct opwright_leaky_relu_sizes {
     double alpha; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_leaky_relu_sizes;
 
 void leaky_relu_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void leaky_relu_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void leaky_relu_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void leaky_relu_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Log; what it computes stands at the head of c/log_*.c.
 
@@ -3600,22 +6273,68 @@ typedef struct opwright_log_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_log_sizes;
 
 void log_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void log_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void log_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_log_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // LogSoftmax; what it computes stands at the head of c/log_softmax_*.c.
 
@@ -3631,30 +6350,71 @@ typedef struct opwright_log_softmax_sizes {
     int64_t dst_B[64]; //
     int64_t dst_C; //
     int64_t dst_A[64]; //
-    int64_t peak_cells; //
-    int64_t total_cells; //
+    int64_t peak_at; //
+    int64_t total_at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_log_softmax_sizes;
 
 void log_softmax_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict peak,
-    float *restrict total,
-    const opwright_log_softmax_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void log_softmax_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict peak,
-    float *restrict total,
-    const opwright_log_softmax_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void log_softmax_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict peak,
-    float *restrict total,
-    const opwright_log_softmax_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // LogSoftmaxBackward; what it computes stands at the head of c/log_softmax_backward_*.c.
 
@@ -3673,29 +6433,82 @@ typedef struct opwright_log_softmax_backward_sizes {
     int64_t diff_src_B[64]; //
     int64_t diff_src_C; //
     int64_t diff_src_A[64]; //
-    int64_t total_cells; //
+    int64_t total_at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_log_softmax_backward_sizes;
 
 void log_softmax_backward_f32_portable(
-    const float *restrict diff_dst,
-    const float *restrict dst,
-    float *restrict diff_src,
-    float *restrict total,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_f32_neon(
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_f32_avx2(
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_f32_avx512(
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void log_softmax_backward_bf16_portable(
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict dst,
-    opwright_bf16 *restrict diff_src,
-    float *restrict total,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_bf16_neon(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_bf16_avx2(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_bf16_avx512(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void log_softmax_backward_f16_portable(
-    const opwright_f16 *restrict diff_dst,
-    const opwright_f16 *restrict dst,
-    opwright_f16 *restrict diff_src,
-    float *restrict total,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_f16_neon(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_f16_avx2(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void log_softmax_backward_f16_avx512(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // MatMul; what it computes stands at the head of c/mat_mul_*.c.
 
@@ -3715,47 +6528,149 @@ typedef struct opwright_mat_mul_sizes {
     int64_t dst_B[64]; //
     int64_t dst_M; //
     int64_t dst_N; //
+    int64_t sums_at; //
+    int64_t lanes_[2]; //
 } opwright_mat_mul_sizes;
 
 void mat_mul_f32_portable(
-    const float *restrict src,
-    const float *restrict weights,
-    const float *restrict bias,
-    float *restrict dst,
-    float *restrict sums,
-    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *weights,
+    const float *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f32_neon(
+    const float *src,
+    const float *weights,
+    const float *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f32_avx2(
+    const float *src,
+    const float *weights,
+    const float *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f32_avx512(
+    const float *src,
+    const float *weights,
+    const float *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mat_mul_bf16_bf16_bf16_f32_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict weights,
-    const opwright_bf16 *restrict bias,
-    float *restrict dst,
-    float *restrict sums,
-    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_bf16_bf16_bf16_f32_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_bf16_bf16_bf16_f32_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_bf16_bf16_bf16_f32_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mat_mul_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict weights,
-    const opwright_bf16 *restrict bias,
-    opwright_bf16 *restrict dst,
-    float *restrict sums,
-    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *weights,
+    const opwright_bf16 *bias,
+    opwright_bf16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mat_mul_f16_f16_f16_f32_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict weights,
-    const opwright_f16 *restrict bias,
-    float *restrict dst,
-    float *restrict sums,
-    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f16_f16_f16_f32_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f16_f16_f16_f32_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f16_f16_f16_f32_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    float *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mat_mul_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict weights,
-    const opwright_f16 *restrict bias,
-    opwright_f16 *restrict dst,
-    float *restrict sums,
-    const opwright_mat_mul_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mat_mul_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *weights,
+    const opwright_f16 *bias,
+    opwright_f16 *dst,
+    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // MaxPool; what it computes stands at the head of c/max_pool_*.c.
 
@@ -3774,26 +6689,169 @@ typedef struct opwright_max_pool_sizes {
     int64_t dst_N; //
     int64_t dst_C; //
     int64_t dst_X[3]; //
-    int64_t dst_sum__cells; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_max_pool_sizes;
 
 void max_pool_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void max_pool_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void max_pool_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_max_pool_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// MaxPoolBackward; what it computes stands at the head of c/max_pool_backward_*.c.
+
+typedef struct opwright_max_pool_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t S[3]; //
+    int64_t K[3]; //
+    int64_t D[3]; //
+    int64_t PB[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t peak_at; //
+    int64_t first_at; //
+    int64_t diff_src_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_max_pool_backward_sizes;
+
+void max_pool_backward_f32_portable(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Maximum; what it computes stands at the head of c/maximum_*.c.
 
@@ -3803,25 +6861,80 @@ typedef struct opwright_maximum_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_maximum_sizes;
 
 void maximum_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_maximum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void maximum_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_maximum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void maximum_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_maximum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void maximum_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Minimum; what it computes stands at the head of c/minimum_*.c.
 
@@ -3831,25 +6944,80 @@ typedef struct opwright_minimum_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_minimum_sizes;
 
 void minimum_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_minimum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void minimum_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_minimum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void minimum_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_minimum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void minimum_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Mish; what it computes stands at the head of c/mish_*.c.
 
@@ -3858,22 +7026,68 @@ typedef struct opwright_mish_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_mish_sizes;
 
 void mish_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_mish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mish_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_mish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mish_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_mish_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // MishBackward; what it computes stands at the head of c/mish_backward_*.c.
 
@@ -3883,25 +7097,80 @@ typedef struct opwright_mish_backward_sizes {
     int64_t src_X[64]; //
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_mish_backward_sizes;
 
 void mish_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mish_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void mish_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void mish_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Multiply; what it computes stands at the head of c/multiply_*.c.
 
@@ -3911,49 +7180,396 @@ typedef struct opwright_multiply_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_multiply_sizes;
 
 void multiply_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void multiply_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void multiply_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void multiply_f32_bf16_f32_portable(
-    const float *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    float *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_bf16_f32_neon(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_bf16_f32_avx2(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_bf16_f32_avx512(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void multiply_f32_f16_f32_portable(
-    const float *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    float *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_f16_f32_neon(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_f16_f32_avx2(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f32_f16_f32_avx512(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void multiply_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_bf16_f32_f32_neon(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_bf16_f32_f32_avx2(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_bf16_f32_f32_avx512(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void multiply_f16_f32_f32_portable(
-    const opwright_f16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_multiply_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f16_f32_f32_neon(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f16_f32_f32_avx2(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void multiply_f16_f32_f32_avx512(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// PReLU; what it computes stands at the head of c/prelu_*.c.
+
+typedef struct opwright_prelu_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t SN; //
+    int64_t SC; //
+    int64_t SI[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t slope_N; //
+    int64_t slope_C; //
+    int64_t slope_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_prelu_sizes;
+
+void prelu_f32_portable(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f32_neon(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f32_avx2(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f32_avx512(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// PReLUBackward; what it computes stands at the head of c/prelu_backward_*.c.
+
+typedef struct opwright_prelu_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t SN; //
+    int64_t SC; //
+    int64_t SI[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t slope_N; //
+    int64_t slope_C; //
+    int64_t slope_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t diff_slope_N; //
+    int64_t diff_slope_C; //
+    int64_t diff_slope_X[3]; //
+    int64_t diff_src_sum__at; //
+    int64_t diff_slope_sum__at; //
+    int64_t lanes_[4]; //
+} opwright_prelu_backward_sizes;
+
+void prelu_backward_f32_portable(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f32_neon(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f32_avx2(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f32_avx512(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Pow; what it computes stands at the head of c/power_*.c.
 
@@ -3963,22 +7579,68 @@ typedef struct opwright_power_sizes {
     double beta; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_power_sizes;
 
 void power_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void power_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void power_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_power_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void power_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Quantize; what it computes stands at the head of c/quantize_*.c.
 
@@ -3996,21 +7658,64 @@ typedef struct opwright_quantize_sizes {
     int64_t dst_A[64]; //
     int64_t scales_E; //
     int64_t zps_E; //
+    int64_t lanes_[1]; //
 } opwright_quantize_sizes;
 
 void quantize_f32_u8_portable(
-    const float *restrict src,
-    const double *restrict scales,
-    const int64_t *restrict zps,
-    uint8_t *restrict dst,
-    const opwright_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void quantize_f32_u8_neon(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void quantize_f32_u8_avx2(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void quantize_f32_u8_avx512(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void quantize_f32_s8_portable(
-    const float *restrict src,
-    const double *restrict scales,
-    const int64_t *restrict zps,
-    int8_t *restrict dst,
-    const opwright_quantize_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    int8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void quantize_f32_s8_neon(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    int8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void quantize_f32_s8_avx2(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    int8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void quantize_f32_s8_avx512(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    int8_t *dst,
+    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // RMSNorm; what it computes stands at the head of c/rms_norm_*.c.
 
@@ -4025,43 +7730,130 @@ typedef struct opwright_rms_norm_sizes {
     int64_t gamma_C[64]; //
     int64_t dst_B[64]; //
     int64_t dst_C[64]; //
-    int64_t total_cells; //
+    int64_t total_at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_rms_norm_sizes;
 
 void rms_norm_f32_portable(
-    const float *restrict src,
-    const float *restrict gamma,
-    float *restrict dst,
-    float *restrict total,
-    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *gamma,
+    float *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f32_neon(
+    const float *src,
+    const float *gamma,
+    float *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f32_avx2(
+    const float *src,
+    const float *gamma,
+    float *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f32_avx512(
+    const float *src,
+    const float *gamma,
+    float *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void rms_norm_bf16_f32_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const float *restrict gamma,
-    opwright_bf16 *restrict dst,
-    float *restrict total,
-    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const float *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_bf16_f32_bf16_neon(
+    const opwright_bf16 *src,
+    const float *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_bf16_f32_bf16_avx2(
+    const opwright_bf16 *src,
+    const float *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_bf16_f32_bf16_avx512(
+    const opwright_bf16 *src,
+    const float *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void rms_norm_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict gamma,
-    opwright_bf16 *restrict dst,
-    float *restrict total,
-    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *gamma,
+    opwright_bf16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void rms_norm_f16_f32_f16_portable(
-    const opwright_f16 *restrict src,
-    const float *restrict gamma,
-    opwright_f16 *restrict dst,
-    float *restrict total,
-    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const float *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f16_f32_f16_neon(
+    const opwright_f16 *src,
+    const float *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f16_f32_f16_avx2(
+    const opwright_f16 *src,
+    const float *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f16_f32_f16_avx512(
+    const opwright_f16 *src,
+    const float *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void rms_norm_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict gamma,
-    opwright_f16 *restrict dst,
-    float *restrict total,
-    const opwright_rms_norm_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void rms_norm_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *gamma,
+    opwright_f16 *dst,
+    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReLU; what it computes stands at the head of c/relu_*.c.
 
@@ -4070,22 +7862,68 @@ typedef struct opwright_relu_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_relu_sizes;
 
 void relu_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void relu_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void relu_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_relu_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReLUBackward; what it computes stands at the head of c/relu_backward_*.c.
 
@@ -4096,25 +7934,80 @@ typedef struct opwright_relu_backward_sizes {
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
     int64_t word_use_dst; //
+    int64_t lanes_[1]; //
 } opwright_relu_backward_sizes;
 
 void relu_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void relu_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void relu_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void relu_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Reciprocal; what it computes stands at the head of c/reciprocal_*.c.
 
@@ -4123,22 +8016,68 @@ typedef struct opwright_reciprocal_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_reciprocal_sizes;
 
 void reciprocal_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reciprocal_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reciprocal_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_reciprocal_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reciprocal_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceL1; what it computes stands at the head of c/reduce_l1_*.c.
 
@@ -4150,26 +8089,70 @@ typedef struct opwright_reduce_l1_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t dst_sum__cells; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_l1_sizes;
 
 void reduce_l1_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_l1_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_l1_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_l1_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_l1_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_l1_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l1_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceL2; what it computes stands at the head of c/reduce_l2_*.c.
 
@@ -4181,26 +8164,70 @@ typedef struct opwright_reduce_l2_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t total_cells; //
+    int64_t total_at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_l2_sizes;
 
 void reduce_l2_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict total,
-    const opwright_reduce_l2_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_l2_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict total,
-    const opwright_reduce_l2_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_l2_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict total,
-    const opwright_reduce_l2_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_l2_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceMax; what it computes stands at the head of c/reduce_max_*.c.
 
@@ -4212,26 +8239,70 @@ typedef struct opwright_reduce_max_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t dst_sum__cells; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_max_sizes;
 
 void reduce_max_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_max_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_max_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_max_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceMean; what it computes stands at the head of c/reduce_mean_*.c.
 
@@ -4243,26 +8314,70 @@ typedef struct opwright_reduce_mean_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t total_cells; //
+    int64_t total_at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_mean_sizes;
 
 void reduce_mean_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict total,
-    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_mean_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict total,
-    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_mean_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict total,
-    const opwright_reduce_mean_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_mean_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceMin; what it computes stands at the head of c/reduce_min_*.c.
 
@@ -4274,26 +8389,70 @@ typedef struct opwright_reduce_min_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t dst_sum__cells; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_min_sizes;
 
 void reduce_min_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_min_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_min_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_min_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_min_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_min_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_min_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceProd; what it computes stands at the head of c/reduce_prod_*.c.
 
@@ -4305,26 +8464,70 @@ typedef struct opwright_reduce_prod_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t dst_sum__cells; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_prod_sizes;
 
 void reduce_prod_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_prod_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_prod_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_prod_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_prod_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_prod_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_prod_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // ReduceSum; what it computes stands at the head of c/reduce_sum_*.c.
 
@@ -4336,26 +8539,70 @@ typedef struct opwright_reduce_sum_sizes {
     int64_t src_K[64]; //
     int64_t src_R[64]; //
     int64_t dst_K[64]; //
-    int64_t dst_sum__cells; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_reduce_sum_sizes;
 
 void reduce_sum_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_sum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_sum_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_sum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reduce_sum_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict dst_sum_,
-    const opwright_reduce_sum_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reduce_sum_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Reorder; what it computes stands at the head of c/reorder_*.c.
 
@@ -4364,22 +8611,68 @@ typedef struct opwright_reorder_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_reorder_sizes;
 
 void reorder_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_reorder_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reorder_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_reorder_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void reorder_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_reorder_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void reorder_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Round; what it computes stands at the head of c/round_to_even_*.c.
 
@@ -4388,22 +8681,68 @@ typedef struct opwright_round_to_even_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_round_to_even_sizes;
 
 void round_to_even_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_round_to_even_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void round_to_even_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_round_to_even_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void round_to_even_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_round_to_even_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void round_to_even_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Select; what it computes stands at the head of c/select_*.c.
 
@@ -4414,28 +8753,92 @@ typedef struct opwright_select_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_select_sizes;
 
 void select_boolean_f32_f32_f32_portable(
-    const uint8_t *restrict cond,
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_select_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *cond,
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_f32_f32_f32_neon(
+    const uint8_t *cond,
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_f32_f32_f32_avx2(
+    const uint8_t *cond,
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_f32_f32_f32_avx512(
+    const uint8_t *cond,
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void select_boolean_bf16_bf16_bf16_portable(
-    const uint8_t *restrict cond,
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_select_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *cond,
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_bf16_bf16_bf16_neon(
+    const uint8_t *cond,
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_bf16_bf16_bf16_avx2(
+    const uint8_t *cond,
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_bf16_bf16_bf16_avx512(
+    const uint8_t *cond,
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void select_boolean_f16_f16_f16_portable(
-    const uint8_t *restrict cond,
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_select_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const uint8_t *cond,
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_f16_f16_f16_neon(
+    const uint8_t *cond,
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_f16_f16_f16_avx2(
+    const uint8_t *cond,
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void select_boolean_f16_f16_f16_avx512(
+    const uint8_t *cond,
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Sigmoid; what it computes stands at the head of c/sigmoid_*.c.
 
@@ -4444,22 +8847,68 @@ typedef struct opwright_sigmoid_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_sigmoid_sizes;
 
 void sigmoid_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sigmoid_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sigmoid_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_sigmoid_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SigmoidBackward; what it computes stands at the head of c/sigmoid_backward_*.c.
 
@@ -4470,25 +8919,80 @@ typedef struct opwright_sigmoid_backward_sizes {
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
     int64_t word_use_dst; //
+    int64_t lanes_[1]; //
 } opwright_sigmoid_backward_sizes;
 
 void sigmoid_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sigmoid_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sigmoid_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sigmoid_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SoftMax; what it computes stands at the head of c/soft_max_*.c.
 
@@ -4507,74 +9011,181 @@ typedef struct opwright_soft_max_sizes {
     int64_t stats_B[64]; //
     int64_t stats_One; //
     int64_t stats_A[64]; //
-    int64_t peak_cells; //
-    int64_t base_cells; //
-    int64_t total_cells; //
+    int64_t peak_at; //
+    int64_t base_at; //
+    int64_t total_at; //
     int64_t word_mode; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_soft_max_sizes;
 
 void soft_max_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_neon(
+    const float *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_avx2(
+    const float *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_avx512(
+    const float *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_f32_bf16_f32_portable(
-    const float *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_bf16_f32_neon(
+    const float *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_bf16_f32_avx2(
+    const float *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_bf16_f32_avx512(
+    const float *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_f32_f16_f32_portable(
-    const float *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_f16_f32_neon(
+    const float *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_f16_f32_avx2(
+    const float *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f32_f16_f32_avx512(
+    const float *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src,
-    float *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_bf16_f32_f32_neon(
+    const opwright_bf16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_bf16_f32_f32_avx2(
+    const opwright_bf16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_bf16_f32_f32_avx512(
+    const opwright_bf16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_bf16_bf16_f32_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_bf16_bf16_f32_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_bf16_bf16_f32_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_bf16_bf16_f32_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_f16_f32_f32_portable(
-    const opwright_f16 *restrict src,
-    float *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f16_f32_f32_neon(
+    const opwright_f16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f16_f32_f32_avx2(
+    const opwright_f16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f16_f32_f32_avx512(
+    const opwright_f16 *src,
+    float *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_f16_f16_f32_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    float *restrict stats,
-    float *restrict peak,
-    float *restrict base,
-    float *restrict total,
-    const opwright_soft_max_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f16_f16_f32_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f16_f16_f32_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_f16_f16_f32_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    float *stats,
+    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SoftMaxBackward; what it computes stands at the head of c/soft_max_backward_*.c.
 
@@ -4593,43 +9204,130 @@ typedef struct opwright_soft_max_backward_sizes {
     int64_t diff_src_B[64]; //
     int64_t diff_src_C; //
     int64_t diff_src_A[64]; //
-    int64_t total_cells; //
+    int64_t total_at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
 } opwright_soft_max_backward_sizes;
 
 void soft_max_backward_f32_portable(
-    const float *restrict diff_dst,
-    const float *restrict dst,
-    float *restrict diff_src,
-    float *restrict total,
-    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f32_neon(
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f32_avx2(
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f32_avx512(
+    const float *diff_dst,
+    const float *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_backward_bf16_bf16_f32_portable(
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict dst,
-    float *restrict diff_src,
-    float *restrict total,
-    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_bf16_bf16_f32_neon(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_bf16_bf16_f32_avx2(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_bf16_bf16_f32_avx512(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_backward_bf16_portable(
-    const opwright_bf16 *restrict diff_dst,
-    const opwright_bf16 *restrict dst,
-    opwright_bf16 *restrict diff_src,
-    float *restrict total,
-    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_bf16_neon(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_bf16_avx2(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_bf16_avx512(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_backward_f16_f16_f32_portable(
-    const opwright_f16 *restrict diff_dst,
-    const opwright_f16 *restrict dst,
-    float *restrict diff_src,
-    float *restrict total,
-    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f16_f16_f32_neon(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f16_f16_f32_avx2(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f16_f16_f32_avx512(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    float *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_max_backward_f16_portable(
-    const opwright_f16 *restrict diff_dst,
-    const opwright_f16 *restrict dst,
-    opwright_f16 *restrict diff_src,
-    float *restrict total,
-    const opwright_soft_max_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f16_neon(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f16_avx2(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_max_backward_f16_avx512(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SoftPlus; what it computes stands at the head of c/soft_plus_*.c.
 
@@ -4639,22 +9337,68 @@ typedef struct opwright_soft_plus_sizes {
     double beta; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_soft_plus_sizes;
 
 void soft_plus_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_soft_plus_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_plus_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_soft_plus_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_plus_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_soft_plus_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SoftPlusBackward; what it computes stands at the head of c/soft_plus_backward_*.c.
 
@@ -4665,25 +9409,80 @@ typedef struct opwright_soft_plus_backward_sizes {
     int64_t src_X[64]; //
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_soft_plus_backward_sizes;
 
 void soft_plus_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_plus_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void soft_plus_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void soft_plus_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Sqrt; what it computes stands at the head of c/sqrt_*.c.
 
@@ -4692,22 +9491,68 @@ typedef struct opwright_sqrt_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_sqrt_sizes;
 
 void sqrt_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_sqrt_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sqrt_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_sqrt_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sqrt_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_sqrt_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SqrtBackward; what it computes stands at the head of c/sqrt_backward_*.c.
 
@@ -4718,25 +9563,80 @@ typedef struct opwright_sqrt_backward_sizes {
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
     int64_t word_use_dst; //
+    int64_t lanes_[1]; //
 } opwright_sqrt_backward_sizes;
 
 void sqrt_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sqrt_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void sqrt_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void sqrt_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Square; what it computes stands at the head of c/square_*.c.
 
@@ -4745,22 +9645,68 @@ typedef struct opwright_square_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_square_sizes;
 
 void square_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_square_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void square_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_square_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void square_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_square_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void square_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // SquaredDifference; what it computes stands at the head of c/squared_difference_*.c.
 
@@ -4770,25 +9716,152 @@ typedef struct opwright_squared_difference_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_squared_difference_sizes;
 
 void squared_difference_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void squared_difference_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void squared_difference_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_squared_difference_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void squared_difference_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// StaticReshape; what it computes stands at the head of c/static_reshape_*.c.
+
+typedef struct opwright_static_reshape_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t Y_rank; // axes of the run Y
+    int64_t Y_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_Y[64]; //
+    int64_t lanes_[1]; //
+} opwright_static_reshape_sizes;
+
+void static_reshape_f32_portable(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_portable(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_portable(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // StaticTranspose; what it computes stands at the head of c/static_transpose_*.c.
 
@@ -4797,22 +9870,68 @@ typedef struct opwright_static_transpose_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_static_transpose_sizes;
 
 void static_transpose_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_static_transpose_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void static_transpose_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_static_transpose_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void static_transpose_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_static_transpose_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_transpose_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Subtract; what it computes stands at the head of c/subtract_*.c.
 
@@ -4822,55 +9941,200 @@ typedef struct opwright_subtract_sizes {
     int64_t src_0_X[64]; //
     int64_t src_1_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_subtract_sizes;
 
 void subtract_f32_portable(
-    const float *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_neon(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_avx2(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_avx512(
+    const float *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_bf16_portable(
-    const opwright_bf16 *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    opwright_bf16 *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_bf16_neon(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_bf16_avx2(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_bf16_avx512(
+    const opwright_bf16 *src_0,
+    const opwright_bf16 *src_1,
+    opwright_bf16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_f16_portable(
-    const opwright_f16 *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    opwright_f16 *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f16_neon(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f16_avx2(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f16_avx512(
+    const opwright_f16 *src_0,
+    const opwright_f16 *src_1,
+    opwright_f16 *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_f32_bf16_f32_portable(
-    const float *restrict src_0,
-    const opwright_bf16 *restrict src_1,
-    float *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_bf16_f32_neon(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_bf16_f32_avx2(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_bf16_f32_avx512(
+    const float *src_0,
+    const opwright_bf16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_f32_f16_f32_portable(
-    const float *restrict src_0,
-    const opwright_f16 *restrict src_1,
-    float *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_f16_f32_neon(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_f16_f32_avx2(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f32_f16_f32_avx512(
+    const float *src_0,
+    const opwright_f16 *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_bf16_f32_f32_portable(
-    const opwright_bf16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_bf16_f32_f32_neon(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_bf16_f32_f32_avx2(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_bf16_f32_f32_avx512(
+    const opwright_bf16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_f16_f32_f32_portable(
-    const opwright_f16 *restrict src_0,
-    const float *restrict src_1,
-    float *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f16_f32_f32_neon(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f16_f32_f32_avx2(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_f16_f32_f32_avx512(
+    const opwright_f16 *src_0,
+    const float *src_1,
+    float *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void subtract_s32_portable(
-    const int32_t *restrict src_0,
-    const int32_t *restrict src_1,
-    int32_t *restrict dst,
-    const opwright_subtract_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_s32_neon(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_s32_avx2(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void subtract_s32_avx512(
+    const int32_t *src_0,
+    const int32_t *src_1,
+    int32_t *dst,
+    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Tanh; what it computes stands at the head of c/tanh_*.c.
 
@@ -4879,22 +10143,68 @@ typedef struct opwright_tanh_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_tanh_sizes;
 
 void tanh_f32_portable(
-    const float *restrict src,
-    float *restrict dst,
-    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    float *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void tanh_bf16_portable(
-    const opwright_bf16 *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void tanh_f16_portable(
-    const opwright_f16 *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_tanh_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // TanhBackward; what it computes stands at the head of c/tanh_backward_*.c.
 
@@ -4905,25 +10215,80 @@ typedef struct opwright_tanh_backward_sizes {
     int64_t diff_dst_X[64]; //
     int64_t diff_src_X[64]; //
     int64_t word_use_dst; //
+    int64_t lanes_[1]; //
 } opwright_tanh_backward_sizes;
 
 void tanh_backward_f32_portable(
-    const float *restrict src,
-    const float *restrict diff_dst,
-    float *restrict diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void tanh_backward_f16_portable(
-    const opwright_f16 *restrict src,
-    const opwright_f16 *restrict diff_dst,
-    opwright_f16 *restrict diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void tanh_backward_bf16_portable(
-    const opwright_bf16 *restrict src,
-    const opwright_bf16 *restrict diff_dst,
-    opwright_bf16 *restrict diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void tanh_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // TypeCast; what it computes stands at the head of c/type_cast_*.c.
 
@@ -4932,27 +10297,88 @@ typedef struct opwright_type_cast_sizes {
     int64_t X_extents[64]; //
     int64_t src_X[64]; //
     int64_t dst_X[64]; //
+    int64_t lanes_[1]; //
 } opwright_type_cast_sizes;
 
 void type_cast_bf16_f32_portable(
-    const opwright_bf16 *restrict src,
-    float *restrict dst,
-    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_bf16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_bf16_f32_neon(
+    const opwright_bf16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_bf16_f32_avx2(
+    const opwright_bf16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_bf16_f32_avx512(
+    const opwright_bf16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void type_cast_f16_f32_portable(
-    const opwright_f16 *restrict src,
-    float *restrict dst,
-    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const opwright_f16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f16_f32_neon(
+    const opwright_f16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f16_f32_avx2(
+    const opwright_f16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f16_f32_avx512(
+    const opwright_f16 *src,
+    float *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void type_cast_f32_bf16_portable(
-    const float *restrict src,
-    opwright_bf16 *restrict dst,
-    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    opwright_bf16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f32_bf16_neon(
+    const float *src,
+    opwright_bf16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f32_bf16_avx2(
+    const float *src,
+    opwright_bf16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f32_bf16_avx512(
+    const float *src,
+    opwright_bf16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 void type_cast_f32_f16_portable(
-    const float *restrict src,
-    opwright_f16 *restrict dst,
-    const opwright_type_cast_sizes *sizes, int64_t phase, int64_t part, int64_t parts);
+    const float *src,
+    opwright_f16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f32_f16_neon(
+    const float *src,
+    opwright_f16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f32_f16_avx2(
+    const float *src,
+    opwright_f16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void type_cast_f32_f16_avx512(
+    const float *src,
+    opwright_f16 *dst,
+    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 #if defined(__cplusplus)
 }

@@ -23,7 +23,7 @@ from ..language.source import suggestion
 from ..language.surface import snake_case
 from ..project import COMMAND, PACKAGE, Project
 
-TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items()}
+TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items() if dtype.kernels or dtype.steps}
 
 
 def kernels(project: Project) -> Any:

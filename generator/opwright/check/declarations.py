@@ -16,7 +16,7 @@ from ..language.library import Page
 from ..language.model import Attribute, Constraint, Let, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
-from .rules import incomplete, kind_of_relation, repeated, unknown
+from .rules import KINDS, incomplete, kind_of_relation, repeated, unknown
 
 MAX_VARIANTS = 512
 # The rules that the generated package brings itself; a constraint may not bear their names.
@@ -27,12 +27,12 @@ PACKAGE_RULES = frozenset({
 ARGUMENT_RULES = ("missing", "kind", "int64", "length", "range", "value", "rank", "shape", "shape-missing")
 # Which types of attribute each key belongs to.
 KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
-    "symbol": ("s64", "s64[]", "f32", "bool"),
-    "min": ("s64", "s64[]", "f32"),
-    "max": ("s64", "s64[]", "f32"),
-    "length": ("s64[]",),
+    "symbol": ("s64", "s64[]", "f32", "f32[]", "bool"),
+    "min": ("s64", "s64[]", "f32", "f32[]"),
+    "max": ("s64", "s64[]", "f32", "f32[]"),
+    "length": ("s64[]", "f32[]"),
     "surplus": ("s64[]",),
-    "neutral": ("s64[]",),
+    "neutral": ("s64[]", "f32[]"),
     "shape_of": ("s64[]",),
     "values": ("string",),
     "refuse": ("string",),
@@ -156,7 +156,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
     said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
-    if attribute.type != "s64[]" or any(said):
+    if attribute.type not in ("s64[]", "f32[]") or any(said):
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):
@@ -338,12 +338,15 @@ def relations(op: Op) -> Iterator[Problem]:
     for relation in op.relations:
         kind, _ = kind_of_relation(relation)
         if not kind:
-            yield Problem(relation.at, "relation-kind", "a relation is exactly one of equals, adjoint and gradient")
+            yield Problem(relation.at, "relation-kind", f"a relation is exactly one of {', '.join(KINDS)}")
         for key, owner, value in (("in", "adjoint", relation.in_), ("of", "gradient", relation.of)):
             if kind and (value is not None) != (kind == owner):
                 yield Problem(relation.at, "relation-key", f"'{key}' goes with {owner}, and {owner} with '{key}'")
             if value is not None:
                 yield from unknown(value, inputs, place(value, relation.at), "relation-tensor", "input")
+        if kind == "gradient_of" and (relation.with_ or relation.formats):
+            message = "a derived gradient has the names that follow: 'gradient_of' takes neither `with` nor `formats`"
+            yield Problem(relation.at, "relation-key", message)
         for ours in relation.with_.values():
             yield from unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")
         for word in relation.formats:

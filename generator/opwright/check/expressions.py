@@ -65,6 +65,9 @@ def symbols(op: Op) -> Iterator[Problem]:
                 node.function in expr.REAL_FUNCTIONS or node.function in expr.LETTER_FUNCTIONS
             ):
                 yield Problem(at, "expression-function", f"{what} has no {node.function}(); only steps have")
+            elif isinstance(node, Call) and node.function in expr.SCALE_FUNCTIONS and not op.stepped:
+                message = f"{what} has no {node.function}(); only operations of `steps` have"
+                yield Problem(at, "expression-function", message)
             elif isinstance(node, Name) and node.id not in known:
                 yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{suggestion(node.id, known)}")
     for tensor in op.tensors:

@@ -49,6 +49,8 @@ def related(ops: Sequence[Op]) -> Iterator[Problem]:
                 yield from unknown(name, by_name, place(name, relation.at), "relation-operation", "operation")
                 continue
             other = by_name[name]
+            if kind == "gradient_of":
+                continue
             tensors = [tensor.name for tensor in (*other.inputs, *other.outputs)]
             for theirs in relation.with_:
                 yield from unknown(theirs, tensors, place(theirs, relation.at), "relation-tensor", f"tensor of {name}")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from ..language.model import Op, Relation
 from ..language.source import Mark, Problem, suggestion
 
+KINDS = ("equals", "adjoint", "gradient", "gradient_of")  # of relations
+
 Rule = Callable[[Op], Iterator[Problem]]
 
 
@@ -31,6 +33,6 @@ def incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str
 
 
 def kind_of_relation(relation: Relation) -> tuple[str, str]:
-    """`equals`, `adjoint` or `gradient`, and the operation it names; ('', '') where that is not one."""
-    given = [(kind, getattr(relation, kind)) for kind in ("equals", "adjoint", "gradient") if getattr(relation, kind)]
+    """One of KINDS, and the operation it names; ('', '') where that is not one."""
+    given = [(kind, getattr(relation, kind)) for kind in KINDS if getattr(relation, kind)]
     return given[0] if len(given) == 1 else ("", "")

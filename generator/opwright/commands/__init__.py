@@ -7,6 +7,7 @@ work and returns the exit code. It is imported when its command is asked for.
 SUMMARIES = {
     "generate": "Write the generated package from the specs.",
     "schema": "Print the JSON Schema of the spec language, for editors.",
+    "gradient": "Derive the gradient of an operation from its semantics, as a spec.",
     "audit": "Compare published pages of operations with their specs, field by field.",
     "build": "Compile the kernels of the generated package into the user's cache, ahead of their first use.",
     "list": "List the operations, their kernels, and how much C these are.",

@@ -88,6 +88,7 @@ def show(found: Any, out: Console) -> None:
     head += [("because", reason) for reason in found.why]
     head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
     head += [("sizes", found.specialization)]
+    head += [*found.schedules]
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
     table(out, "kernels not chosen", ("kernels", "because"), found.rejected)

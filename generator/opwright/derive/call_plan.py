@@ -215,7 +215,7 @@ def plan(op: Op) -> tuple[Step, ...]:
     known: set[str] = set()
 
     scalars = [a for a in op.attributes if a.type not in ("s64[]", "f32[]")]
-    lists = [a for a in op.attributes if a.type == "s64[]" and has_symbol(a)]
+    lists = [a for a in op.attributes if a.type in ("s64[]", "f32[]") and has_symbol(a)]
     for attribute in (*scalars, *lists):
         steps.append(ParseAttribute(attribute))
         if has_symbol(attribute):

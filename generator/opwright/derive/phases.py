@@ -1,9 +1,10 @@
 """How the steps of a program go together in kernels: which are fused, over which letters, and what each keeps.
 
 In: a program. Out: phases, done one after the other. Within a phase, tasks share nothing, so that threads may take them
-in any order: a task is one value of each letter in `own`, except the last of them (`lanes`), of which it has a block.
-Arrays that one phase writes and reads for itself are private to a task. A contraction is a phase of its own, and so is
-the copy of its sums to an output: both may be left to kernels that know nothing of steps.
+in any order: a task is one value of each letter in `own`. Arrays that one phase writes and reads for itself are private
+to a task. The lanes of vectors are neighbours along one letter; which, a call decides among those in `lanes`. Where
+tasks have that letter for themselves, each has a block of it. A contraction is a phase of its own, and so is the copy
+of its sums to an output: both may be left to kernels that know nothing of steps.
 """
 
 from __future__ import annotations
@@ -18,21 +19,19 @@ from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
 from .contraction import Contraction, contraction, paired
+from .lanes import lane_letters
 from .program import Array, Axis, Formula, Part, Program, program
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that are fused: the letters that tasks have for themselves, and of which one a task has a block."""
+    """Steps that are fused: the letters that tasks have for themselves, and those that lanes may go along."""
 
     parts: tuple[Part, ...]
     own: tuple[str, ...]
+    lanes: tuple[str, ...] = ()
     contraction: Contraction | None = None  # what its one step contracts
     copies: str | None = None  # the output that its one step copies from the sums of a contraction
-
-    @property
-    def lanes(self) -> str | None:
-        return self.own[-1] if self.own else None
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,9 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
-    phases = _phases(found)
+    phases = tuple(
+        dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own)) for phase in _phases(found)
+    )
     return Staged(found, phases, _private(found, phases))
 
 
@@ -144,27 +145,29 @@ def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
 
 def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], last: Part) -> Part:
     assignment = dataclasses.replace(last.formulas[0].assignment, target=target, op="set", value=source)
-    names = {index.id for index in target.indices if isinstance(index, Name)}
-    own = tuple(letter for letter in letters if letter in names)
+    walked = {index.id for index in target.indices if isinstance(index, Name)}
+    own = tuple(letter for letter in letters if letter in walked)
     return Part(last.number, (Formula("", assignment),), None, (), own, last.at)
 
 
-def _renamed(part: Part, old: str, new: str) -> Part:
-    def visit(tree: Expr) -> Expr:
-        if isinstance(tree, Read):
-            return Read(new if tree.tensor == old else tree.tensor, tree.indices, tree.column)
-        if isinstance(tree, Unary):
-            return dataclasses.replace(tree, operand=visit(tree.operand))
-        if isinstance(tree, Binary):
-            return dataclasses.replace(tree, left=visit(tree.left), right=visit(tree.right))
-        if isinstance(tree, Call):
-            return dataclasses.replace(tree, arguments=tuple(map(visit, tree.arguments)))
-        return tree
+def renamed(tree: Expr, old: str, new: str) -> Expr:
+    """A tree with an array under another name."""
+    if isinstance(tree, Read):
+        return Read(new if tree.tensor == old else tree.tensor, tree.indices, tree.column)
+    if isinstance(tree, Unary):
+        return dataclasses.replace(tree, operand=renamed(tree.operand, old, new))
+    if isinstance(tree, Binary):
+        return dataclasses.replace(tree, left=renamed(tree.left, old, new), right=renamed(tree.right, old, new))
+    if isinstance(tree, Call):
+        return dataclasses.replace(tree, arguments=tuple(renamed(argument, old, new) for argument in tree.arguments))
+    return tree
 
+
+def _renamed(part: Part, old: str, new: str) -> Part:
     def of(assignment: Assignment) -> Assignment:
-        target = visit(assignment.target)
+        target = renamed(assignment.target, old, new)
         assert isinstance(target, Read)
-        return dataclasses.replace(assignment, target=target, value=visit(assignment.value))
+        return dataclasses.replace(assignment, target=target, value=renamed(assignment.value, old, new))
 
     formulas = tuple(dataclasses.replace(formula, assignment=of(formula.assignment)) for formula in part.formulas)
     return dataclasses.replace(part, formulas=formulas)
@@ -203,7 +206,7 @@ def _phases(found: Program) -> tuple[Phase, ...]:
             if own:
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
-        phases.append(Phase((part,), _own(found, [part]), contracted, copied))
+        phases.append(Phase((part,), _own(found, [part]), (), contracted, copied))
     return tuple(phases)
 
 

@@ -136,7 +136,7 @@ def stems(op: Op) -> tuple[Stem, ...]:
 
 def signature(variant: Variant) -> Signature:
     """The signature of a kernel."""
-    op, fast = variant.op, variant.isa.fast
+    op, fast = variant.op, variant.isa.fast and not variant.op.stepped
     path = entries_path(op, variant.dtype, variant.group_class) if fast else reference_path(op, variant.dtype)
     return Signature(variant.name, prototype(op, variant.row, fast), path)
 

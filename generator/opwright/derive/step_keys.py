@@ -252,8 +252,11 @@ def _attributes(op: Op) -> Iterator[Problem]:
                 yield Problem(attribute.at, "dtype-of", message)
         if attribute.per is not None:
             yield from unknown(attribute.per, scalars, place(attribute.per, attribute.at), "attribute-per", "size")
-        if attribute.type == "f32[]" and attribute.per is None:
-            yield Problem(attribute.at, "attribute-per", f"'{name}' needs `per`: the size that it has an entry for")
+        if attribute.per is not None and attribute.length is not None:
+            yield Problem(attribute.at, "attribute-per", f"'{name}' has an entry `per` cell or, by `length`, per axis")
+        if attribute.type == "f32[]" and attribute.per is None and attribute.length != "spatial":
+            message = f"'{name}' needs `per`, the size that it has an entry for, or `length: spatial`"
+            yield Problem(attribute.at, "attribute-per", message)
 
 
 def dtypes(op: Op) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind, kind_of
-from ..language.model import Op, Step
+from ..language.model import Op, Step, Tensor
 from ..language.schema import RESERVED, RESERVED_BY_CALL, Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import symbol_kinds
@@ -235,7 +235,7 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
     yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
-        if isinstance(node, Call) and node.function in ("any", "all"):
+        if isinstance(node, Call) and node.function in ("any", "all", "scaled"):
             yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is no function of values")
     for tree in within_values(assignment.value, scope):
         yield from _quotients(tree, set(letters), at, "value")
@@ -281,9 +281,20 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
     parts = program(op).parts
     read = {found.tensor for part in parts for found in part.reads}
     for tensor in op.data_inputs:
-        if tensor.name not in read and not tensor.optional:
+        if tensor.name not in read and not tensor.optional and not _tells(op, tensor):
             yield Problem(tensor.at, "input-unused", f"no step reads the required input '{tensor.name}'")
     used = {letter for part in parts for letter in part.letters}
     for letter, extent in op.semantics.ranges.items():
         if letter not in used:
             yield Problem(extent.at, "letter-unused", f"no step uses the letter '{letter}'")
+
+
+def _tells(op: Op, tensor: Tensor) -> bool:
+    """Whether an input that no step reads tells a size, or a row of data types, that no other required input does."""
+    if tensor.optional or tensor.when is not None:
+        return False
+    others = [t for t in op.data_inputs if t is not tensor and not t.optional and t.when is None]
+    known = {extent.tree for other in others for axis, extent in other.dims.items() if axis not in other.broadcast}
+    rows = {tuple(row.get(other.name) for other in others) for row in op.dtypes}
+    sizes = any(isinstance(extent.tree, Name) and extent.tree not in known for extent in tensor.dims.values())
+    return sizes or len(rows) < len(op.dtypes)

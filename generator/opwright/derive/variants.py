@@ -33,9 +33,14 @@ class Isa:
         return bool(self.dtypes)
 
     def serves(self, op: Op, row: dict[str, str]) -> bool:
-        """Whether it has kernels for a dtype row: fast ones are made from a normal form and add in f32."""
+        """Whether it has kernels for a dtype row: fast ones are made from a normal form and add in f32.
+
+        Kernels of steps are compiled for every one whose numerics are those of the spec.
+        """
         if not self.fast:
             return True
+        if op.stepped:
+            return not self.exception
         return op.normal_form is not None and row["accumulate"] == "f32" and row_name(op, row) in self.dtypes
 
 

@@ -168,6 +168,13 @@ class Assign(Code):
 
 
 @dataclass(frozen=True)
+class Do(Code):
+    """`call;`: for what a function does."""
+
+    call: Expr
+
+
+@dataclass(frozen=True)
 class If(Code):
     condition: Expr
     body: tuple[Stmt, ...]
@@ -196,7 +203,7 @@ class For(Code):
     source: str = field(default="", compare=False)
 
 
-Stmt = Declare | DeclareArray | Assign | If | For
+Stmt = Declare | DeclareArray | Assign | Do | If | For
 
 ZERO, ONE = Literal("0"), Literal("1")
 

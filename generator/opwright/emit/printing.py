@@ -64,6 +64,8 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
             return comprehension(node.arguments[0], node.function)
         if node.function in expr.VECTOR_FUNCTIONS:
             return "1"
+        if node.function in expr.SCALE_FUNCTIONS:
+            return f"rules.{node.function}({', '.join(visit(argument, 0, entry) for argument in node.arguments)})"
         if node.function in ("floor", "ceil"):
             division = node.arguments[0]
             assert isinstance(division, Binary)

@@ -163,7 +163,9 @@ class Writer:
         name = attribute.name or ""
         limits = {"minimum": attribute.min, "maximum": attribute.max}
         fields: dict[str, Any] = {"name": name, "symbol": symbol_of(attribute)}
-        given = {key: value for key, value in limits.items() if value is not None}
+        given: dict[str, float] = {key: value for key, value in limits.items() if value is not None}
+        if attribute.type == "f32[]" and attribute.default is not None:
+            given["default"] = float(attribute.default)
         if attribute.type == "s64[]":
             if attribute.surplus is not None:
                 given["surplus"] = attribute.surplus
@@ -172,7 +174,10 @@ class Writer:
         fields["options"] = "".join(f", {key}={value}" for key, value in given.items())
         fields["length"] = "rank" if attribute.length == "spatial" else "None"
         self.add(
-            {"s64": "integer", "s64[]": "integers", "f32": "real", "string": "word"}[attribute.type or ""], **fields
+            {"s64": "integer", "s64[]": "integers", "f32": "real", "f32[]": "reals", "string": "word"}[
+                attribute.type or ""
+            ],
+            **fields,
         )
 
     def ranks(self) -> None:

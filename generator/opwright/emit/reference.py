@@ -307,6 +307,7 @@ def relations(op: Op) -> tuple[tuple[str, str, str], ...]:
             (relation.equals, "computes the same as"),
             (relation.adjoint, f"is linear in {relation.in_}, and its adjoint there is"),
             (relation.gradient, f"has as its gradient in {relation.of}"),
+            (relation.gradient_of, "is the gradient of"),
         )
         pairs = [f"its {theirs} is {ours}" for theirs, ours in relation.with_.items()]
         pairs += [f"its {theirs} for {ours}" for ours, theirs in relation.formats.items()]

@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 
 from ..derive import signature
+from ..derive.as_steps import as_steps
 from ..derive.sizes import SizeField, size_fields
 from ..derive.variants import ISAS, PORTABLE, Variant, expand, row_name
 from ..language import hashing
@@ -33,6 +34,7 @@ from .kernels import Kernel, kernel
 from .printer import c
 from .step_kernels import step_unit
 from .step_module import StepWrapper, step_wrapper
+from .step_rows import SUMS
 
 COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
 
@@ -208,7 +210,7 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
 
 def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The files that all operations share."""
-    ops = library.ops
+    ops = tuple(map(as_steps, library.ops))
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
@@ -228,6 +230,9 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
             "steps": [step_unit(op) for op in ops if op.stepped],
         },
     )
+    if any(op.stepped for op in ops):
+        lanes = {"dtypes": tuple(DTYPES.values()), "lanes": SUMS}
+        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: {"head": head, **lanes})
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
     files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
@@ -238,7 +243,8 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
 
 def of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
-    return _of_steps(op, library) if op.stepped else _of_reduce(op, library)
+    made = as_steps(op)
+    return _of_steps(made, library) if made.stepped else _of_reduce(made, library)
 
 
 def _of_reduce(op: Op, library: Library) -> dict[str, Output]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..derive.phases import Staged, staged
-from ..derive.variants import row_name
+from ..derive.program import Part
+from ..derive.variants import ISAS, row_name
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.model import Op
@@ -39,7 +40,9 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
     """A member of the struct of sizes: `kind` says where its value comes from, `of` and `axis` from which."""
 
     name: str
-    kind: str  # value, rank, extents, stride, word, cells
+    kind: (
+        str  # value, rank, extents, stride, word, at, bytes, lanes; of rank, `axis` says whether axes keep their order
+    )
     of: str
     axis: str = ""
     length: int = 0
@@ -50,23 +53,25 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
 
 @dataclass(frozen=True)
 class PhaseFunction:
-    """One C function: a phase."""
+    """One C function: a phase, its lanes along one letter; the arrays that it knows."""
 
     name: str
     body: tuple[Stmt, ...]
+    arrays: tuple[Parameter, ...]
+    private: frozenset[str]
 
 
 @dataclass(frozen=True)
 class StepKernel:
-    """The kernel of a row: its phases, one function each, and the inputs that none of them reads."""
+    """The kernel of a row: its phases, a function or more each, compiled for every instruction set."""
 
     name: str
     dtype: str
     row: dict[str, str]
     sizes_type: str
     parameters: tuple[Parameter, ...]
-    phases: tuple[PhaseFunction, ...]
-    unread: tuple[str, ...]
+    phases: tuple[tuple[PhaseFunction, ...], ...]  # of each phase, one for each letter that lanes may go along
+    kernels: tuple[str, ...]  # its name for each instruction set
 
 
 @dataclass(frozen=True)
@@ -88,16 +93,22 @@ def step_unit(op: Op) -> StepUnit:
 
 def step_kernel(op: Op, row: dict[str, str]) -> StepKernel:
     """The kernel of a dtype row."""
-    found = staged(op)
-    name = f"{op.function}_{row_name(op, row)}_portable"
+    name = f"{op.function}_{row_name(op, row)}"
     phases = tuple(
-        PhaseFunction(f"{name}_{number}", Lowering(op, row, found, phase).body())
-        for number, phase in enumerate(found.phases)
+        tuple(_function(op, row, name, number, letter) for letter in phase.lanes or (None,))
+        for number, phase in enumerate(staged(op).phases)
     )
-    read = {read.tensor for part in found.program.parts for read in part.reads}
-    unread = tuple(tensor.name for tensor in op.data_inputs if tensor.name not in read)
-    sizes, taken = f"opwright_{op.function}_sizes", parameters(op, row)
-    return StepKernel(name, row_name(op, row), row, sizes, taken, phases, unread)
+    taken = tuple(parameter for parameter in parameters(op, row) if parameter.role != "between")
+    names = tuple(f"{name}_{isa.name}" for isa in ISAS if isa.serves(op, row))
+    return StepKernel(name, row_name(op, row), row, f"opwright_{op.function}_sizes", taken, phases, names)
+
+
+def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
+    found = staged(op)
+    lowering = Lowering(op, row, found, found.phases[number], letter)
+    body = lowering.body()
+    arrays = tuple(p for p in parameters(op, row) if p.name in lowering.used and not lowering.is_number(p.name))
+    return PhaseFunction(f"{name}_{number}{f'_{letter}' if letter else ''}", body, arrays, found.private)
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
@@ -119,9 +130,11 @@ def members(op: Op) -> tuple[Member_, ...]:
     found = staged(op)
     used = _used_symbols(found)
     result = []
+    counted = any(map(_counts, found.program.parts)) or any(phase.contraction for phase in found.phases)
     for symbol, kind in symbol_kinds(op).items():
         if symbol in op.runs:
-            result.append(Member_(f"{symbol}_rank", "rank", symbol, summary=f"axes of the run {symbol}"))
+            summary = f"axes of the run {symbol}"
+            result.append(Member_(f"{symbol}_rank", "rank", symbol, "counted" if counted else "", summary=summary))
             result.append(Member_(f"{symbol}_extents", "extents", symbol, length=MAX_AXES, neutral=1))
         elif symbol in used:
             length = op.spatial_rank.max if kind.vector else 0
@@ -129,8 +142,7 @@ def members(op: Op) -> tuple[Member_, ...]:
             result.append(Member_(symbol, "value", symbol, length=length, neutral=_neutral(op, symbol), c_type=c_type))
     for array in found.program.arrays.values():
         if array.role == "between":
-            if array.name in found.private:
-                result.append(Member_(f"{array.name}_cells", "cells", array.name))
+            result.append(Member_(f"{array.name}_at", "at", array.name))
             continue
         for axis in array.axes:
             if axis.kind != "ones":
@@ -138,7 +150,15 @@ def members(op: Op) -> tuple[Member_, ...]:
                 result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]
+    result += [Member_("task_bytes_", "bytes", "")] if found.private else []
+    result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     return tuple(result)
+
+
+def _counts(part: Part) -> bool:
+    """Whether a step numbers cells, so that axes of runs keep their order."""
+    trees = [*(guard.tree for guard in part.where), part.target, *(formula.value for formula in part.formulas)]
+    return any(isinstance(node, expr.Call) and node.function == "number" for tree in trees for node in expr.walk(tree))
 
 
 def _neutral(op: Op, symbol: str) -> int:

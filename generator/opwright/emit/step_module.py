@@ -14,15 +14,16 @@ from ..derive.phases import apart, staged
 from ..derive.program import Array, Axis, program
 from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
-from ..language.expr import Call, Name, Read
+from ..language.expr import Call, Name
 from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
 from .step_contraction import ContractionView, contracted_extents, contractions
+from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
-from .step_lowering import LANES, words_of
+from .step_lowering import words_of
 from .step_statements import StepWriter
 
 ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float", "bool": "bool", "f32[]": "Reals"}
@@ -38,6 +39,15 @@ class ArrayView:
     absent: str
     dtype: str
     sizes: dict[str, str]  # where inputs are joined
+
+
+@dataclass(frozen=True)
+class LaneView:
+    """A letter that lanes may go along: whether tasks have it for themselves, the axes of tensors that it walks."""
+
+    letter: str
+    own: bool
+    walks: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,10 @@ class StepWrapper:
     lists: dict[str, str]
     chosen: dict[str, tuple[str, ...]]
     word_values: dict[str, str]
-    between: dict[str, tuple[bool, str]]
+    between: dict[str, tuple[int, tuple[str, ...]]]
     arrays: tuple[ArrayView, ...]
     fields: tuple[Member_, ...]
-    phases: int
+    phases: tuple[tuple[LaneView, ...], ...]
     dtype_attributes: dict[str, str]
     joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
     terms: tuple[str, ...]
@@ -133,7 +143,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         between=_between(op, writer),
         arrays=tuple(_array(op, a, by_name.get(a.name)) for a in map(staged(op).program.arrays.get, found) if a),
         fields=members(op),
-        phases=len(staged(op).phases),
+        phases=_phases(op),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
         joined={t.name: (t.joined, _size(t) if apart(op, t) else "") for t in op.inputs if t.joined},
         terms=_terms(op, writer),
@@ -191,27 +201,54 @@ def _run(axis: Axis) -> str:
     return axis.extent.id if axis.kind == "run" and isinstance(axis.extent, Name) else ""
 
 
-def _between(op: Op, writer: StepWriter) -> dict[str, tuple[bool, str]]:
-    """How many cells each array between steps needs, as Python, and whether each part has its own."""
+def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """By array between steps, as Python: the phase that has it for itself, or -1, and its cells.
+
+    A private array has as many as a task needs, for each letter that lanes may go along.
+    """
     found = staged(op)
-    result = {}
+    result: dict[str, tuple[int, tuple[str, ...]]] = {}
     for array in found.program.between():
-        private = array.name in found.private
-        phase = next(p for p in found.phases if any(part.target.tensor == array.name for part in p.parts))
-        target: Read = next(part.target for part in phase.parts if part.target.tensor == array.name)
-        factors, lanes = [], False
-        for number, (axis, index) in enumerate(zip(array.axes, target.indices, strict=True)):
-            walker = found.program.walks(array.name, number, index)
-            if axis.kind == "ones":
-                continue
-            if private and walker in phase.own:
-                lanes = lanes or walker == phase.lanes
-                if axis.kind == "spatial" and walker == phase.lanes:
-                    continue
-                continue
-            factors.append(_cells(axis, writer))
-        result[array.name] = (private, " * ".join([*factors, *([str(LANES)] if lanes else [])]) or "1")
+        if array.name not in found.private:
+            result[array.name] = (-1, (_product([_cells(a, writer) for a in array.axes if a.kind != "ones"]),))
+            continue
+        number, phase = next(
+            (n, p) for n, p in enumerate(found.phases) if any(part.target.tensor == array.name for part in p.parts)
+        )
+        cells = []
+        for letter in phase.lanes or (None,):
+            elements = Elements(op, op.dtypes[0], found, phase, letter)
+            own = elements.own_axes(array)
+            axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
+            lanes = [str(elements.cells_of_lanes())] if letter in own.values() else []
+            number_only = elements.is_number(array.name)
+            cells.append("0" if number_only else _product([_cells(axis, writer) for axis in axes] + lanes))
+        result[array.name] = (number, tuple(cells))
     return result
+
+
+def _product(factors: list[str]) -> str:
+    return " * ".join(factors) or "1"
+
+
+def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
+    """Of every phase the letters that lanes may go along, and the axes of tensors that each walks."""
+    found = staged(op)
+    tensors = {tensor.name for tensor in op.tensors}
+    result = []
+    for phase in found.phases:
+        views = []
+        for letter in phase.lanes:
+            walked = dict.fromkeys(
+                (read.tensor, found.program.arrays[read.tensor].axes[number].name)
+                for part in phase.parts
+                for read in (part.target, *part.reads)
+                for number, index in enumerate(read.indices)
+                if read.tensor in tensors and found.program.walks(read.tensor, number, index) == letter
+            )
+            views.append(LaneView(letter, letter in phase.own, tuple(walked)))
+        result.append(tuple(views))
+    return tuple(result)
 
 
 def _cells(axis: Axis, writer: StepWriter) -> str:

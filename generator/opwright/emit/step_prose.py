@@ -105,14 +105,14 @@ def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
     lines += prose.wrapped(
         "Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one "
         "axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a "
-        "the number of a word of attribute a; x_cells the cells of one part in array x, which lies between steps. "
-        "Inputs may overlap each other, outputs nothing."
+        "the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and "
+        "task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along "
+        "which the lanes of each phase go. Inputs may overlap each other, outputs nothing."
     )
-    phases = len(staged(op).phases)
     lines += prose.wrapped(
-        f"{f'There are {phases} phases, to be called one after the other' if phases > 1 else 'There is one phase, 0'}, "
-        "each for every part of parts; the parts of a phase may run at the same time. Terms of a cell are taken in the "
-        f"order of the letters, the last one fastest, each operation rounded to {row['accumulate']} by itself."
+        "Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in "
+        "a fixed number of sums, which are put together in one order. Each operation is rounded to "
+        f"{row['accumulate']} by itself. The result is the same for every team."
     )
     return lines
 

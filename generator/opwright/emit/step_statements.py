@@ -50,7 +50,7 @@ class StepWriter(Writer):
         for attribute in op.attributes:
             if attribute.type in ("s64", "f32"):
                 self.parse(attribute)
-            elif attribute.type == "f32[]" or (attribute.per and attribute.type == "s64[]"):
+            elif attribute.per:
                 self.add("list", name=attribute.name, function="reals" if attribute.type == "f32[]" else "integers")
         if op.spatial_rank.max == 0 or not self.vectors - op.runs:
             self.add("no_rank")
@@ -130,7 +130,7 @@ class StepWriter(Writer):
         self.add("guarded" if absent else "plain", name=tensor.name, body=body)
         if "" in self.counted and not told:
             for attribute in self.op.attributes:
-                if attribute.type == "s64[]" and has_symbol(attribute):
+                if attribute.type in ("s64[]", "f32[]") and has_symbol(attribute):
                     self.parse(attribute)
 
     def _sub(self, make: Any) -> tuple[Statement, ...]:
@@ -337,7 +337,9 @@ class StepWriter(Writer):
                 if text not in divided:
                     self.add("exactly", value=text)
                 divided.add(text)
-            text = python(self.reach(tree), self.vectors, wrap="max")
+            text, each = (python(self.reach(tree), self.vectors, wrap=wrap) for wrap in ("max", "tuple"))
+            if text != each and not self.op.spatial_rank.min:  # a call may have no spatial axis
+                text = f"max({each}, default=0)"
             if text not in bounded:
                 self.add("bound", value=text, say=say)
             bounded.add(text)

@@ -10,8 +10,23 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from ..memo import memoised
-from .expr import REDUCTIONS, VECTOR_FUNCTIONS, Binary, Call, Expr, Inexact, Name, Number, Unary, Value, loose_names
+from .expr import (
+    REDUCTIONS,
+    SCALE_FUNCTIONS,
+    VECTOR_FUNCTIONS,
+    Binary,
+    Call,
+    Expr,
+    Inexact,
+    Name,
+    Number,
+    Unary,
+    Value,
+    loose_names,
+)
 
 
 def _exact(a: int, b: int) -> int:
@@ -30,6 +45,15 @@ def _floor(a: int, b: int) -> int:
     if b == 0:
         raise Inexact(f"{a} / 0")
     return a // b
+
+
+def _scaled(whole: int, factor: float) -> int:
+    """A product in f32, rounded down; Inexact where it is no number."""
+    with np.errstate(all="ignore"):
+        product = float(np.float32(whole) * np.float32(factor))
+    if not math.isfinite(product):
+        raise Inexact(f"{whole} * {factor} is no finite number of f32")
+    return math.floor(product)
 
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -124,6 +148,9 @@ def _call(node: Call) -> Evaluator:
         return lambda symbols, axis: rounded(left(symbols, axis), right(symbols, axis))
     if node.function in VECTOR_FUNCTIONS:
         return lambda symbols, axis: 1
+    if node.function in SCALE_FUNCTIONS:
+        whole, factor = map(_evaluator, node.arguments)
+        return lambda symbols, axis: _scaled(whole(symbols, axis), factor(symbols, axis))
     collect, arguments = _COLLECTIONS[node.function], [_evaluator(argument) for argument in node.arguments]
     if node.function in REDUCTIONS:
         return lambda symbols, axis: collect(arguments[0](symbols, each) for each in _axes(first, symbols) or ())

@@ -39,6 +39,8 @@ FUNCTIONS = {
 }
 # Of a vector: an extent of 1 for each of its axes.
 VECTOR_FUNCTIONS = {"ones": (1, 1)}
+# Of an integer and a real number: their product in f32, rounded down.
+SCALE_FUNCTIONS = {"scaled": (2, 2)}
 # Of letters of steps: the number of their values, the last letter fastest.
 LETTER_FUNCTIONS = {"number": (1, 8)}
 # What only the values of steps are made with.
@@ -47,7 +49,7 @@ REAL_FUNCTIONS = {
     "pow": (2, 2),
     "select": (3, 3),
 }
-ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
+ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **SCALE_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
 REDUCTIONS = ("any", "all", "prod")
 
 

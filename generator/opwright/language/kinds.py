@@ -14,6 +14,7 @@ from .expr import (
     LOGIC,
     REAL_FUNCTIONS,
     REDUCTIONS,
+    SCALE_FUNCTIONS,
     VECTOR_FUNCTIONS,
     Binary,
     Call,
@@ -115,6 +116,10 @@ class _Kinds:
         if isinstance(node, Binary) and node.op in COMPARISONS:
             return Kind("bool", vector)
         function = node.function if isinstance(node, Call) else ""
+        if function in SCALE_FUNCTIONS:
+            if [kind.base for kind in kinds] != ["int", "real"]:
+                raise self.fail(node, f"'{function}' takes an integer and a real number")
+            return Kind("int", vector)
         if function in VECTOR_FUNCTIONS:
             if not vector:
                 raise self.fail(node, f"'{function}' takes a value per axis of a run")

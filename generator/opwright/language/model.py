@@ -163,6 +163,9 @@ class Relation(Node):
     in_: str | None = key(IDENTIFIER, "adjoint: the input in which this one is linear")
     gradient: str | None = key(OP_NAME, "the operation that computes the gradient")
     of: str | None = key(IDENTIFIER, "gradient: the input it is taken in")
+    gradient_of: str | None = key(
+        OP_NAME, "the operation whose gradient this one is, as it is derived from that one's semantics", silent=True
+    )
     with_: dict[str, str] = key(MapOf(IDENTIFIER, IDENTIFIER), "the other's tensors, each with ours", default={})
     formats: dict[str, str] = key(MapOf(VALUE, VALUE), "our layout words, each with the other's", default={})
     at: Mark = mark()

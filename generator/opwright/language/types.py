@@ -42,6 +42,7 @@ def symbol_kinds(op: Op) -> Mapping[str, Kind]:
 _KINDS = {
     "s64": Kind("int"),
     "s64[]": Kind("int", True),
+    "f32[]": Kind("real", True),
     "f32": Kind("real"),
     "bool": Kind("bool"),
 }

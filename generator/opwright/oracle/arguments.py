@@ -54,7 +54,7 @@ def default(attribute: Attribute, rank: int | None) -> object:
     if attribute.type in ("string", "bool"):
         return text
     if attribute.type == "f32[]":
-        return (float(text),)
+        return (float(text),) * (1 if attribute.length is None else rank or 0)
     if attribute.type == "s64[]" and text == "[]":
         return ()
     if attribute.type == "s64[]" and attribute.length is None:

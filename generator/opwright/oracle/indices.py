@@ -25,7 +25,7 @@ LIMIT = 2**62  # two indices below it can be added without leaving int64
 def vectors(op: Op) -> frozenset[str]:
     """The symbols that have a value per spatial axis: such sizes, lists, and what is made of them axis by axis."""
     found = {dim.symbol for dim in op.dims.values() if dim.per_axis}
-    found |= {a.symbol or a.name or "" for a in op.attributes if a.type == "s64[]" and not a.shape_of}
+    found |= {a.symbol or a.name or "" for a in op.attributes if a.type in ("s64[]", "f32[]") and not a.shape_of}
     scalars = {dim.symbol for dim in op.dims.values()} - found
     made = {
         symbol: (let.neutral is not None, [let.value] if let.value else list(let.cases.values()))

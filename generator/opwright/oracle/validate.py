@@ -173,13 +173,15 @@ class Validator:
         if entries is None:
             self.note(f"{attribute.name}-kind")
             return
-        spatial = attribute.type == "s64[]" and attribute.length == "spatial"
+        listed = attribute.type in ("s64[]", "f32[]")
+        spatial = listed and attribute.length == "spatial"
         rank = self.rank if spatial and self.rank is not None else len(entries)
         # A shape that an input overrides is ignored in value, so its entries are validated where it is used.
         minimum = -math.inf if attribute.min is None or attribute.shape_of else attribute.min
         maximum = math.inf if attribute.max is None else attribute.max
         faults = {
-            "int64": attribute.type != "f32" and any(not INT64_MIN <= entry <= INT64_MAX for entry in entries),
+            "int64": attribute.type in ("s64", "s64[]")
+            and any(not INT64_MIN <= entry <= INT64_MAX for entry in entries),
             "length": len(entries) < rank or any(entry != attribute.surplus for entry in entries[rank:]),
             "range": any(entry < minimum or entry > maximum for entry in entries),
         }
@@ -191,9 +193,7 @@ class Validator:
         if attribute.shape_of:
             self.lists[attribute.name or ""] = entries
         else:
-            self.given[attribute.symbol or attribute.name or ""] = (
-                entries[:rank] if attribute.type == "s64[]" else entries[0]
-            )
+            self.given[attribute.symbol or attribute.name or ""] = entries[:rank] if listed else entries[0]
 
     # The shapes of the tensors.
 

@@ -283,7 +283,7 @@ class StepValidator(Validator):
         """All that follows; what contradicts is noted."""
         op = self.op
         for attribute in op.attributes:
-            if attribute.type in ("s64", "f32") or (attribute.type == "s64[]" and attribute.length):
+            if attribute.type in ("s64", "f32") or (attribute.type in ("s64[]", "f32[]") and attribute.length):
                 self.read_number(attribute)
         facts: Facts = dict(self.given)
         facts |= self.joined(lengths)

@@ -174,6 +174,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Relation.adjoint": ("relation-claim", plain),
     "Relation.in": ("relation-claim", plain),
     "Relation.gradient": ("relation-claim", plain),
+    "Relation.gradient_of": ("relation-claim", plain),
     "Relation.of": ("relation-claim", plain),
     "Relation.with": ("relation-claim-changed", plain),
     "Relation.formats": ("relation-claim-changed", plain),

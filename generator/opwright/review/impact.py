@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import parallel
+from ..derive.signature import signatures
 from ..derive.variants import expand
 from ..emit import render
 from ..language.library import Library, Page
@@ -112,9 +113,15 @@ def _python(text: str) -> str:
 
 
 def kernels_of(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of an entry."""
+    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of an entry.
+
+    Kernels of steps share the file of their dtype row.
+    """
     entries: dict[str, str] = {}
     if op is None:
+        return
+    if op.stepped:
+        yield from ((made.name, files[made.path]) for made in signatures(op))
         return
     for path, text in files.items():
         if path.startswith("c/entries/"):

@@ -57,7 +57,7 @@ def identity(item: Any) -> Any:
     if type(item) in IDENTITY:
         return getattr(item, IDENTITY[type(item)])
     if isinstance(item, Relation):
-        kind = next((k for k in ("equals", "adjoint", "gradient") if getattr(item, k)), "equals")
+        kind = next((k for k in ("equals", "adjoint", "gradient", "gradient_of") if getattr(item, k)), "equals")
         return (kind, getattr(item, kind) or "", item.in_ or item.of or "")
     if isinstance(item, Mapping):  # a row of data types: known by what goes in
         return tuple(str(dtype) for name, dtype in sorted(item.items()) if name != "accumulate")

@@ -1,0 +1,88 @@
+"""`opwright gradient`: the gradient of an operation, derived from its semantics, as a spec."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ..console import console, say
+from ..errors import Failed, UsageError, inert
+from ..language.source import suggestion
+from . import options as shared
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..language.library import Library
+    from ..project import Project
+
+EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write puts it beside that of MatMul"
+OK, FAILED = 0, 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("op", nargs="?", metavar="OP", help="the operation; without one, --check takes all")
+    parser.add_argument(
+        "--of", action="append", default=[], metavar="INPUT", help="an input in which it is taken (default: all)"
+    )
+    parser.add_argument("--write", action="store_true", help="write the spec into the folder of specs")
+    parser.add_argument(
+        "--check", action="store_true", help="hold gradients that the specs claim against differences, in f64"
+    )
+    shared.folders(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..load import load
+
+    project, out = shared.project(options), console()
+    library = load(project.spec, project.root)
+    if options.check:
+        return _check(library, options.op, out)
+    if options.op is None:
+        raise UsageError("an operation is needed, or --check")
+    return _derive(library, project, options, out)
+
+
+def _derive(library: Library, project: Project, options: argparse.Namespace, out: Console) -> int:
+    from ..gradients import Underivable, gradient_text
+    from ..write import replace
+
+    names = [name for op in library.ops for name in (op.op, op.function)]
+    if options.op not in names:
+        raise UsageError(f"there is no operation {options.op!r}{suggestion(options.op, names)}")
+    op = library.op(options.op)
+    try:
+        text, found = gradient_text(op, options.of)
+    except Underivable as reason:
+        raise Failed(f"no gradient of {op.op} is derived: {reason}") from None
+    if not options.write:
+        print(text, end="")
+        return OK
+    target = project.spec / f"{found.function}.yaml"
+    there = next((other for other in library.ops if other.op == found.op), None)
+    if there is not None and not any(relation.gradient_of == op.op for relation in there.relations):
+        raise Failed(f"there is a {found.op} that a person wrote, at {there.at}; nothing was written")
+    replace(target, text.encode("utf-8"))
+    say(out, f"written to {inert(str(target))}")
+    return OK
+
+
+def _check(library: Library, only: str | None, out: Console) -> int:
+    """Every claim of a gradient, or those about one operation."""
+    from ..gradients import astray, claims
+    from ..oracle.slopes import disagreement
+
+    problems = [str(problem) for op in library.ops for problem in astray(op, library)]
+    held = 0
+    for forward, backward, tie in claims(library):
+        if only in (None, forward.op, forward.function, backward.op, backward.function):
+            held += 1
+            said = disagreement(forward, backward, tie)
+            problems += [said] if said is not None else []
+    for problem in problems:
+        say(out, problem)
+    if not held:
+        raise Failed("nothing was checked: no spec claims a gradient of steps")
+    say(out, f"{held} gradients, {len(problems)} of them wrong" if problems else f"{held} gradients agree")
+    return FAILED if problems else OK

@@ -1,0 +1,358 @@
+"""Reverse mode over the steps of an operation: what each passes on to what it reads.
+
+In: an operation of steps, the inputs whose gradient is wanted, and the outputs that the gradient may take as inputs.
+Out: a `Gradient`. Raises Underivable. Steps are walked from the last to the first; the gradient of an array is complete
+when the last step that writes it is met, because nothing before that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
+from ...language.model import Op
+from ...language.spelling import spell
+from ..phases import loose_axes
+from ..program import Axis, Formula, Part, program
+from .known import Known
+from .rules import gradients
+from .statements import Need, Share, Statement, Underivable, diff, extent_of, plain
+from .sums import Sums
+from .terms import Sum, add, factor, grouped, product, quotient, renamed, select, terms_of, tree_of
+
+LONG = 400  # characters of a value, from which on its terms are added in several steps
+
+
+class Reverse:
+    """The walk from the last step to the first."""
+
+    def __init__(self, op: Op, of: Iterable[str], outputs: Iterable[str], hidden: frozenset[str]) -> None:
+        self.op, self.found = op, program(op)
+        self.of, self.outputs = tuple(of), tuple(outputs)
+        self.needs = {part.number: self.needed(part) for part in self.found.parts}
+        self.taken = {*self.found.arrays, *self.found.letters, *map(diff, (*self.of, *self.outputs))}
+        self.active = self.moving()
+        self.shares: dict[str, list[Share]] = {name: [] for name in self.active}
+        self.settled: dict[str, tuple[Sum, Read | None]] = {}
+        self.remote: dict[str, list[Share]] = {}
+        self.statements: list[Statement] = []
+        self.axes = {name: array.axes for name, array in self.found.arrays.items()}
+        self.axes |= {diff(name): self.found.arrays[name].axes for name in (*self.of, *self.outputs)}
+        self.known = Known(self.found, self.needs, hidden)
+        self.sums = Sums(self.found, self.known, self.fresh, self.write_sum)
+
+    def run(self) -> tuple[Statement, ...]:
+        """The statements of the gradient, in the order in which they run."""
+        for part in reversed(self.found.parts):
+            name = part.target.tensor
+            if name in self.active:
+                if name not in self.settled:
+                    self.settle(name, part)
+                self.reverse(part)
+        for name in self.of:
+            self.finish(name)
+        return tuple(self.statements)
+
+    # What is known of the forward steps.
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing has yet."""
+        found, number = name, 1
+        while found in self.taken:
+            number += 1
+            found = f"{name}_{number}"
+        self.taken.add(found)
+        return found
+
+    def is_active(self, read: Read) -> bool:
+        return read.tensor in self.active
+
+    def moving(self) -> frozenset[str]:
+        """The arrays that move with the inputs, as far as calculus knows."""
+        found = set(self.of)
+        for part in self.found.parts:
+            seed = factor(Name("seed"))
+            if any(gradients(formula.value, seed, lambda read: read.tensor in found) for formula in part.formulas):
+                found.add(part.target.tensor)
+        return frozenset(found)
+
+    def needed(self, part: Part) -> dict[str, frozenset[Need]]:
+        """By word, the elements of a step that may not exist."""
+        return {formula.word: self.loose((part.target, *formula.reads)) for formula in part.formulas}
+
+    def loose(self, reads: Iterable[Read]) -> frozenset[Need]:
+        found = set()
+        for read in reads:
+            axes = self.found.arrays[read.tensor].axes
+            for number in loose_axes(self.found, read):
+                if read.indices[number] != Number(0) or axes[number].extent != Number(1):
+                    found.add(Need((read.indices[number],), (axes[number],)))
+        return frozenset(found)
+
+    # Arrays.
+
+    def settle(self, name: str, last: Part) -> None:
+        """What the gradient of an array is, in the letters of its cells, when the last step that writes it is met."""
+        writers = [part for part in self.found.parts if part.target.tensor == name]
+        self.refuse(name, writers)
+        if name in self.outputs and self.shares[name]:
+            if plain(self.found, last.target) is None:
+                raise Underivable(f"'{name}' is written at scattered cells and read again")
+            read = Read(diff(name), last.target.indices)
+            self.shares[name].insert(0, Share(last.target, {"": factor(read)}, None, self.names(last.target)))
+        direct, remote = self.placed(name, writers)
+        if remote and any(part.operator not in ("set", "sum") for part in writers):
+            message = f"'{name}' is chosen or multiplied together and then read by more than letters"
+            raise Underivable(message)
+        self.remote[name] = remote
+        if not direct:
+            self.settled[name] = ((), None)
+            return
+        target = direct[0].target
+        apart = [share for share in direct if share.by or (share.guarded and share.letters <= self.names(target))]
+        before = len(self.statements)
+        value = self.sums.total([share for share in direct if share not in apart], name)
+        value = self.known.shorter(value)
+        bare = all(isinstance(tree, (Read, Name)) for term in value for tree, _ in term.factors)
+        if not apart and len(value) <= 1 and bare:
+            self.settled[name] = (self.renamed_sum(value, name, before), target)
+            return
+        made = Read(self.fresh(diff(name)), self.letters_only(target))
+        self.axes[made.tensor] = tuple(
+            self.found.letters[index.id] for index in made.indices if isinstance(index, Name)
+        )
+        if value:
+            self.statements.append(Statement(made, "set", {"": grouped(value)}))
+        for number, share in enumerate(sorted(apart, key=lambda share: not share.letters <= self.names(target))):
+            first = number == 0 and not value and share.letters <= self.names(target)
+            self.write(replace(share, target=made), "set" if first else "sum")
+        self.settled[name] = (factor(made), target)
+
+    def renamed_sum(self, value: Sum, name: str, before: int) -> Sum:
+        """A gradient that is one new sum has that sum for its own."""
+        made = self.statements[before:]
+        if len(made) == 1 and value == factor(made[0].target) and name not in self.outputs:
+            old, new = made[0].target, replace(made[0].target, tensor=self.fresh(diff(name)))
+            self.statements[before:] = [replace(made[0], target=new)]
+            self.axes[new.tensor] = self.axes[old.tensor]
+            self.known.sums = {key: new if read == old else read for key, read in self.known.sums.items()}
+            return factor(new)
+        return value
+
+    def refuse(self, name: str, writers: list[Part]) -> None:
+        """What reverse mode does not know yet."""
+        first, last = writers[0].number, writers[-1].number
+        for part in self.found.parts:
+            if first < part.number <= last and any(read.tensor == name for read in part.reads):
+                raise Underivable(f"step {part.number + 1} reads '{name}' between the steps that write it")
+        operators = {part.operator for part in writers}
+        if len(writers) > 1 and (operators - {"set", "sum"} or any(p.operator == "set" for p in writers[1:])):
+            raise Underivable(f"'{name}' is written by several steps, of which not all add")
+
+    def placed(self, name: str, writers: list[Part]) -> tuple[list[Share], list[Share]]:
+        """The shares of an array by the letters of its cells, and those that stand at other indices."""
+        canonical = next((p.target for p in writers if plain(self.found, p.target) is not None), None)
+        direct, remote = [], []
+        for share in self.shares[name]:
+            own = plain(self.found, share.target)
+            if own is None or (canonical is None and name in self.outputs):
+                remote.append(share)
+                continue
+            canonical = canonical or share.target
+            direct.append(self.moved(share, own, plain(self.found, canonical) or (), canonical))
+        return direct, remote
+
+    def moved(self, share: Share, own: tuple[str, ...], letters: tuple[str, ...], target: Read) -> Share:
+        """A share with the letters of another step in place of its own, which stand for the same axes."""
+        if own == letters:
+            return replace(share, target=target)
+        names: dict[str, str] = dict(zip(own, letters, strict=True))
+        for new in list(names.values()):
+            if new in share.letters and new not in names:
+                free = next(letter for letter in own if letter not in names.values())
+                names[new] = free
+        trees: dict[str, Expr] = {old: Name(new) for old, new in names.items()}
+        cases = {word: terms_of(renamed(tree_of(value), trees)) for word, value in share.cases.items()}
+        needs = frozenset(Need(tuple(renamed(i, trees) for i in need.indices), need.axes) for need in share.needs)
+        where = tuple(renamed(guard, trees) for guard in share.where)
+        moved = frozenset(names.get(letter, letter) for letter in share.letters)
+        return Share(target, cases, share.by, moved, where, needs)
+
+    def names(self, read: Read) -> frozenset[str]:
+        return expr.names(read) & self.found.letters.keys()
+
+    def letters_only(self, read: Read) -> tuple[Expr, ...]:
+        return tuple(index for index in read.indices if isinstance(index, Name))
+
+    # Steps.
+
+    def reverse(self, part: Part) -> None:
+        """Pass on what a step's cells receive to what it reads."""
+        name = part.target.tensor
+        value, target = self.settled[name]
+        if name in self.outputs and not self.shares[name]:
+            self.of_part(part, factor(Read(diff(name), part.target.indices)))
+        elif value and target is not None:
+            trees = {old.id: new for old, new in zip(target.indices, part.target.indices) if isinstance(old, Name)}
+            seed = terms_of(renamed(tree_of(value), trees))
+            self.of_part(part, seed)
+        for share in self.remote[name]:
+            self.of_remote(part, share)
+
+    def of_part(self, part: Part, seed: Sum) -> None:
+        guards = tuple(guard.tree for guard in part.where)
+        reduced = [letter for letter in part.letters if letter not in self.names(part.target)]
+        chooses = part.operator in ("max", "min") and reduced
+        if part.operator == "product" and reduced:
+            found = {f.word: self.of_product(part, f, seed) for f in part.formulas}
+        elif chooses:
+            condition = self.attained(part, reduced)
+            found = {f.word: self.chosen(f, condition, seed) for f in part.formulas}
+        else:
+            found = {f.word: gradients(f.value, seed, self.is_active) for f in part.formulas}
+        self.pass_on(found, part.by, frozenset(part.letters), guards, self.needs[part.number])
+
+    def pass_on(
+        self,
+        found: Mapping[str, Mapping[Read, Sum]],
+        by: str | None,
+        letters: frozenset[str],
+        where: tuple[Expr, ...],
+        needs: Mapping[str, frozenset[Need]],
+    ) -> None:
+        """Note the shares of every element that a step reads."""
+        for read in dict.fromkeys(read for one in found.values() for read in one):
+            cases = {word: self.known.shorter(one.get(read, ())) for word, one in found.items()}
+            wanted = {needs[word] for word, value in cases.items() if value}
+            if len(wanted) > 1:
+                raise Underivable(f"the cases of '{by}' read cells that lie outside at different letters")
+            self.shares[read.tensor].append(Share(read, cases, by, letters, where, next(iter(wanted), frozenset())))
+
+    def chosen(self, formula: Formula, condition: Expr, seed: Sum) -> dict[Read, Sum]:
+        found = gradients(formula.value, seed, self.is_active)
+        return {read: select(condition, value, ()) for read, value in found.items()}
+
+    def attained(self, part: Part, reduced: list[str]) -> Expr:
+        """Whether a cell is the one that the extreme is taken from: the first that attains it."""
+        if plain(self.found, part.target) is None:
+            raise Underivable(f"'{part.target.tensor}' chooses among cells that it scatters to")
+        target = part.target
+        attains: dict[str, Expr] = {f.word: Binary("==", f.value, target) for f in part.formulas}
+        letters = tuple(Name(letter) for letter in reduced)
+        alone = len(letters) == 1 and self.found.letters[reduced[0]].kind == "one"
+        place: Expr = letters[0] if alone else Call("number", letters)
+        made = Read(self.fresh(f"{target.tensor}_first"), self.letters_only(target))
+        self.axes[made.tensor] = tuple(self.found.letters[i.id] for i in made.indices if isinstance(i, Name))
+        last = Number(float("inf"))
+        values: dict[str, Expr] = {word: Call("select", (test, place, last)) for word, test in attains.items()}
+        guards = tuple(guard.tree for guard in part.where)
+        self.statements.append(Statement(made, "min", values, part.by, guards))
+        return Binary("==", place, made)
+
+    def of_product(self, part: Part, formula: Formula, seed: Sum) -> dict[Read, Sum]:
+        """All other factors: the product over the own one, or, where one is 0, the product of those that are not."""
+        if part.by or plain(self.found, part.target) is None:
+            raise Underivable(f"'{part.target.tensor}' multiplies what an attribute chooses, or scatters")
+        target, value = part.target, formula.value
+        indices, guards = self.letters_only(target), tuple(guard.tree for guard in part.where)
+        zeros, rest = (Read(self.fresh(f"{target.tensor}_{word}"), indices) for word in ("zeros", "rest"))
+        for read in (zeros, rest):
+            self.axes[read.tensor] = tuple(self.found.letters[i.id] for i in indices if isinstance(i, Name))
+        is_zero = Binary("==", value, Number(0))
+        counted = Call("select", (is_zero, Number(1), Number(0)))
+        self.statements.append(Statement(zeros, "sum", {"": counted}, None, guards))
+        others = Call("select", (is_zero, Number(1), value))
+        self.statements.append(Statement(rest, "product", {"": others}, None, guards))
+        alone = select(Binary("==", zeros, Number(1)), factor(rest), ())
+        among = select(Binary("==", zeros, Number(0)), quotient(factor(rest), terms_of(value)), ())
+        return gradients(value, product(seed, select(is_zero, alone, among)), self.is_active)
+
+    def of_remote(self, part: Part, share: Share) -> None:
+        """A share at indices that are no letters goes through the step that made those cells."""
+        own = plain(self.found, part.target)
+        letters = [letter for letter in part.letters if letter not in self.names(part.target)]
+        if own is None or share.by or part.by or set(letters) & share.letters:
+            message = f"'{part.target.tensor}' is read at indices that are no letters, by a step that sums or chooses"
+            raise Underivable(message)
+        pairs = zip(part.target.indices, share.target.indices, strict=True)
+        trees = {old.id: new for old, new in pairs if isinstance(old, Name)}
+        (formula,) = part.formulas
+        found = gradients(renamed(formula.value, trees), share.value, self.is_active)
+        moved = (Need(tuple(renamed(i, trees) for i in n.indices), n.axes) for n in self.needs[part.number][""])
+        guards = (*share.where, *(renamed(guard.tree, trees) for guard in part.where))
+        self.pass_on({"": found}, None, share.letters | set(letters), guards, {"": share.needs | frozenset(moved)})
+
+    # Statements.
+
+    def finish(self, name: str) -> None:
+        """The statements that make the gradient of an input."""
+        merged: dict[object, Share] = {}
+        for share in self.shares[name]:
+            place = (share.target, share.by, share.letters, share.where, share.needs)
+            before = merged.get(place)
+            cases = {w: add(before.cases[w] if before else (), v) for w, v in share.cases.items()}
+            merged[place] = replace(share, cases={w: self.known.shorter(v) for w, v in cases.items()})
+        found = [self.summed(share) for share in merged.values() if any(share.cases.values())]
+        found.sort(key=lambda share: not self.whole(share))
+        for number, share in enumerate(found):
+            target = replace(share.target, tensor=diff(name))
+            self.axes[target.tensor] = self.axes[name]
+            self.write(replace(share, target=target), "set" if number == 0 and self.whole(share) else "sum")
+
+    def whole(self, share: Share) -> bool:
+        return plain(self.found, replace(share.target)) is not None and share.letters == self.names(share.target)
+
+    def summed(self, share: Share) -> Share:
+        """A share whose sums are all known: a value of each cell."""
+        extra = share.letters - self.names(share.target)
+        if share.by or not extra or plain(self.found, share.target) is None:
+            return share
+        if any(self.sums.summed(term, extra, share) is None for term in share.value):
+            return share
+        value = self.sums.total([share], share.target.tensor)
+        return Share(share.target, {"": value}, None, share.letters - extra)
+
+    def write_sum(self, share: Share, read: Read) -> None:
+        self.axes[read.tensor] = tuple(self.found.letters[i.id] for i in read.indices if isinstance(i, Name))
+        self.write(replace(share, target=read), "sum")
+
+    def write(self, share: Share, op: str) -> None:
+        """A share as a step: with the conditions that its reads do not make by themselves, and all its terms."""
+        (value, *words) = share.cases.values()
+        if not words and len(value) > 1 and len(spell(grouped(value))) > LONG:
+            for half in (value[: len(value) // 2], value[len(value) // 2 :]):
+                self.write(replace(share, cases={"": half}), op)
+                op = "sum"
+            return
+        values = {word: grouped(value) if value else Number(0) for word, value in share.cases.items()}
+        seen = {(i, a.extent, a.kind) for i, a in self.accesses((share.target, *_all_reads(values.values())))}
+        missing = [n for n in share.needs if (n.indices[0], n.axes[0].extent, n.axes[0].kind) not in seen]
+        where = (*share.where, *dict.fromkeys(guard for need in sorted(missing, key=str) for guard in _inside(need)))
+        named = expr.names(share.target).union(*map(expr.names, (*values.values(), *where)))
+        for letter in sorted(share.letters - named):
+            count = terms_of(extent_of(self.found, letter))
+            values = {word: tree_of(product(terms_of(value), count)) for word, value in values.items()}
+        alike = len(set(values.values())) == 1
+        only = {"": next(iter(values.values()))}
+        self.statements.append(
+            Statement(share.target, op, only if alike else values, None if alike else share.by, where)
+        )
+
+    def accesses(self, reads: Iterable[Read]) -> Iterable[tuple[Expr, Axis]]:
+        for read in reads:
+            yield from zip(read.indices, self.axes[read.tensor])
+
+
+def _all_reads(values: Iterable[Expr]) -> list[Read]:
+    return [read for value in values for read in expr.reads(value)]
+
+
+def _inside(need: Need) -> list[Expr]:
+    """The conditions under which an element exists."""
+    (index,), (axis,) = need.indices, need.axes
+    extent = Call("prod", (axis.extent,)) if axis.kind == "run" else axis.extent
+    below = Binary("<", index, extent)
+    negative = any(isinstance(node, (expr.Unary, Binary)) and node.op == "-" for node in expr.walk(index))
+    return [Binary(">=", index, Number(0)), below] if negative else [below]

@@ -1,0 +1,174 @@
+"""Which gradient an operation has: of which inputs, from which outputs, and what of the forward steps is done anew.
+
+In: an operation of steps, and the inputs that are asked for. Out: a `Gradient`. Raises Underivable. An output of the
+forward operation is taken as an input where that saves work; else what is needed of its steps is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ...language import expr
+from ...language.expr import Call, Expr, Read
+from ...language.model import Op
+from ...language.spelling import spell
+from ...memo import memoised
+from ..program import Program, program
+from .adjoint import Reverse
+from .shared import shared
+from .statements import Gradient, Statement, Underivable, diff, plain
+from .terms import replaced
+
+REAL = ("f32", "bf16", "f16", "f64")
+SHORT = 100  # characters of a value up to which it stands where it is read
+
+
+def rows_of(op: Op, of: Iterable[str], outputs: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of data types in which these inputs and outputs are real numbers."""
+    names = (*of, *outputs)
+    return [row for row in op.dtypes if all(row[name] in REAL for name in names)]
+
+
+@memoised
+def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
+    """The gradient of an operation in some inputs, in all that have one unless said."""
+    if not op.stepped:
+        raise Underivable("its semantics are one `reduce`, not steps")
+    inputs = tuple(t.name for t in op.data_inputs if any(row[t.name] in REAL for row in op.dtypes))
+    if not inputs:
+        raise Underivable("no row of data types has an input of real numbers")
+    wanted = tuple(of) or inputs
+    if strange := [name for name in wanted if name not in inputs]:
+        raise Underivable(f"'{strange[0]}' is no input of real numbers; there are {', '.join(inputs)}")
+    outputs = tuple(t.name for t in op.outputs if rows_of(op, wanted, (t.name,)))
+    ordered = [str(a.order_of) for a in op.attributes if a.order_of in outputs]
+    if ordered:
+        raise Underivable(f"an attribute orders the axes of '{ordered[0]}', which an input cannot be")
+    if not outputs or not rows_of(op, wanted, outputs):
+        raise Underivable("no row of data types has real numbers both in its inputs and in its outputs")
+    moving = Reverse(op, wanted, outputs, frozenset()).active
+    outputs = tuple(name for name in outputs if name in moving)
+    if not outputs:
+        raise Underivable("its outputs do not move with its inputs but at jumps: the gradient is 0 everywhere")
+    found = [made for keep in (False, True) if (made := _made(op, wanted, outputs, keep))]
+    if not found:
+        raise Underivable("an output that it would need again is not there on every call")
+    best = min(found, key=lambda one: cost(op, one))
+    if not best.of:
+        raise Underivable("the gradient is 0 everywhere")
+    return best
+
+
+def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool) -> Gradient | None:
+    """The gradient with outputs taken as inputs where that is possible, or only where it must be."""
+    found = program(op)
+    read = {read.tensor for part in found.parts for read in part.reads}
+    hidden = frozenset(t.name for t in op.outputs if t.name not in read and not keep)
+    made = pruned(Reverse(op, of, outputs, hidden).run(), {diff(name) for name in of})
+    statements = tuple(shared(joined(made, {diff(name) for name in of}), found))
+    can = {tensor.name for tensor in op.outputs if tensor.when is None and exact(op, found, tensor.name)}
+    must = {tensor.name for tensor in op.outputs if not again(found, tensor.name)}
+    kept, parts = _needed(found, statements, can if keep else can & must)
+    if any(found.parts[number].target.tensor in must for number in parts):
+        return None
+    written = {statement.target.tensor for statement in statements}
+    zero = tuple(name for name in of if diff(name) not in written)
+    own = tuple(name for name in of if name not in zero)
+    return Gradient(own, outputs, parts, statements, kept, zero)
+
+
+def exact(op: Op, found: Program, name: str) -> bool:
+    """Whether an output that is stored is what its steps had: extremes are compared with the cells they came from."""
+    writers = [part for part in found.parts if part.target.tensor == name]
+    if all(part.operator not in ("max", "min") for part in writers):
+        return any(row[name] in REAL for row in op.dtypes)
+    values = [formula.value for part in writers for formula in part.formulas]
+    inputs = {tensor.name for tensor in op.data_inputs}
+    bare = all(isinstance(value, Read) and value.tensor in inputs for value in values)
+    return bare and all(
+        row[name] == row[value.tensor] for row in op.dtypes for value in values if isinstance(value, Read)
+    )
+
+
+def again(found: Program, name: str) -> bool:
+    """Whether an output can be made again under a name of a step's own: at letters alone."""
+    return all(plain(found, part.target) is not None for part in found.parts if part.target.tensor == name)
+
+
+def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
+    """The statements that something needs."""
+    found: list[Statement] = []
+    needed = set(wanted)
+    for statement in reversed(statements):
+        if statement.target.tensor in needed:
+            found.insert(0, statement)
+            needed |= statement.reads
+    return found
+
+
+def joined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
+    """Short values that one other statement reads, at the same letters, stand there."""
+    found = list(statements)
+    for name in dict.fromkeys(statement.target.tensor for statement in statements):
+        writers = [statement for statement in found if statement.target.tensor == name]
+        readers = [statement for statement in found if name in statement.reads]
+        if name in wanted or len(writers) != 1 or len(readers) != 1:
+            continue
+        (statement,), (reader,) = writers, readers
+        if _fits(statement, reader):
+            target, value = statement.target, statement.cases[""]
+            cases = {word: _standing(inner, target, value) for word, inner in reader.cases.items()}
+            found[found.index(reader)] = replace(reader, cases=cases)
+            found.remove(statement)
+    return found
+
+
+def _fits(statement: Statement, reader: Statement) -> bool:
+    """Whether a value may stand where it is read: as often as it is computed now, and over the same letters."""
+    target = statement.target
+    reads = [r for value in reader.cases.values() for r in expr.reads(value) if r.tensor == target.tensor]
+    bare = statement.op == "set" and not statement.by and not statement.where
+    if not bare or len(reads) != 1 or reads[0].indices != target.indices:
+        return False
+    own, whole = expr.names(target), frozenset[str]().union(*map(expr.names, reader.cases.values()))
+    inner = own | {name for index in reader.target.indices for name in expr.names(index)}
+    value = statement.cases[""]
+    return len(spell(value)) <= SHORT and own <= expr.names(value) and not _others(whole | inner, own, reader)
+
+
+def _others(names: frozenset[str], own: frozenset[str], reader: Statement) -> bool:
+    """Whether a statement walks letters that a value does not have."""
+    indices = [i for value in reader.cases.values() for read in expr.reads(value) for i in read.indices]
+    walked = {name for index in (*indices, *reader.target.indices) for name in expr.names(index)}
+    return bool(walked & names - own)
+
+
+def _standing(tree: Expr, read: Read, value: Expr) -> Expr:
+    return replaced(tree, lambda node: value if node == read else None)
+
+
+def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> tuple[frozenset[str], tuple[int, ...]]:
+    """The outputs that are taken, and the numbers of the forward steps that are done anew."""
+    own = {statement.target.tensor for statement in statements}
+    wanted = {name for statement in statements for name in statement.reads} - own
+    kept: set[str] = set()
+    parts: list[int] = []
+    for part in reversed(found.parts):
+        name = part.target.tensor
+        if name in wanted and name in keep:
+            kept.add(name)
+        elif name in wanted:
+            parts.insert(0, part.number)
+            wanted |= {read.tensor for read in part.reads}
+    return frozenset(kept), tuple(parts)
+
+
+def cost(op: Op, made: Gradient) -> tuple[int, int, int]:
+    """What decides: functions that are computed and steps that are done, then how many arrays are taken."""
+    found = program(op)
+    trees = [value for statement in made.statements for value in statement.cases.values()]
+    trees += [formula.value for number in made.parts for formula in found.parts[number].formulas]
+    calls = sum(isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS for t in trees for node in expr.walk(t))
+    reads = {read.tensor for tree in trees for read in expr.reads(tree)}
+    return calls + len(made.parts) + len(made.statements), len(reads), len(made.kept)

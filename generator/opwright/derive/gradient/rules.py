@@ -1,0 +1,137 @@
+"""What a value's gradient is in each element that it reads: the rules of calculus, as data.
+
+In: a value of a step, and the gradient of what it makes. Out: the gradient of each element. Conditions and integers
+pass none on. Where a value has corners, it is the derivative of one side: of `max` and `min` that of the first argument
+that attains it, except that a tie with a constant passes nothing on; of `abs` at 0 it is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Number, Read, Unary, parse
+from .terms import Sum, add, constant, negative, product, quotient, renamed, replaced, select, terms_of, tree_of
+
+# The derivative of each function of x, of which y is the value. What is 0 has no row.
+OF_ONE = {
+    "exp": parse("y"),
+    "exp2": parse("0.6931471805599453 * y"),
+    "log": parse("1 / x"),
+    "log1p": parse("1 / (1 + x)"),
+    "tanh": parse("1 - y * y"),
+    "erf": parse("1.1283791670955126 * exp(-x * x)"),
+    "sqrt": parse("0.5 / y"),
+    "rsqrt": parse("-0.5 * y * y * y"),
+    "abs": parse("sign(x)"),
+}
+# Of pow(a, b) in a and in b; at the corners what they tend to.
+POW_BASE = parse("b * pow(a, b - 1)")
+POW_BASE_ANY = parse("select(b == 0, 0, b * pow(a, b - 1))")
+POW_EXPONENT = parse("select(a == 0 and b >= 0, 0, y * log(a))")
+
+Active = Callable[[Read], bool]
+Gradients = dict[Read, Sum]
+
+
+def gradients(tree: Expr, seed: Sum, active: Active) -> Gradients:
+    """The gradient of each active element of a value whose own gradient is `seed`; what is 0 is left out."""
+    if isinstance(tree, Read):
+        return {tree: seed} if seed and active(tree) else {}
+    if not depends(tree, active) or not seed:
+        return {}
+    if isinstance(tree, Unary):
+        return gradients(tree.operand, negative(seed), active) if tree.op == "-" else {}
+    if isinstance(tree, Binary):
+        return _of_operator(tree, seed, active)
+    assert isinstance(tree, Call)
+    return _of_call(tree, seed, active)
+
+
+def depends(tree: Expr, active: Active) -> bool:
+    """Whether a value moves with an active element."""
+    return any(active(read) for read in expr.reads(tree))
+
+
+def _joined(*found: Gradients) -> Gradients:
+    result: Gradients = {}
+    for one in found:
+        for read, value in one.items():
+            result[read] = add(result.get(read, ()), value)
+    return {read: value for read, value in result.items() if value}
+
+
+def _of_operator(tree: Binary, seed: Sum, active: Active) -> Gradients:
+    left, right = terms_of(tree.left), terms_of(tree.right)
+    if tree.op in "+-":
+        other = seed if tree.op == "+" else negative(seed)
+        return _joined(gradients(tree.left, seed, active), gradients(tree.right, other, active))
+    if tree.op == "*":
+        own, other = product(seed, right), product(seed, left)
+    elif tree.op == "/":
+        own = quotient(seed, right)
+        other = negative(quotient(product(seed, left), product(right, right))) if right else ()
+    else:
+        return {}
+    return _joined(gradients(tree.left, own, active), gradients(tree.right, other, active))
+
+
+def _of_call(tree: Call, seed: Sum, active: Active) -> Gradients:
+    if tree.function == "select":
+        return _of_select(tree, seed, active)
+    if tree.function in ("min", "max"):
+        return _of_extremum(tree, seed, active)
+    if tree.function == "pow":
+        return _of_pow(tree, seed, active)
+    if tree.function not in OF_ONE:
+        return {}
+    (inner,) = tree.arguments
+    derivative = terms_of(tidy(renamed(OF_ONE[tree.function], {"x": inner, "y": tree}), tree))
+    return gradients(inner, product(seed, derivative), active)
+
+
+def tidy(derivative: Expr, tree: Call) -> Expr:
+    """A derivative whose new functions take arguments that are multiplied out; `tree` itself stays as it is."""
+
+    def visit(node: Expr) -> Expr | None:
+        if node == tree or not isinstance(node, Call):
+            return tree if node == tree else None
+        return Call(node.function, tuple(tree_of(terms_of(argument)) for argument in node.arguments))
+
+    return replaced(derivative, visit)
+
+
+def _of_select(tree: Call, seed: Sum, active: Active) -> Gradients:
+    condition, *branches = tree.arguments
+    a, b = (gradients(branch, seed, active) for branch in branches)
+    return {read: select(condition, a.get(read, ()), b.get(read, ())) for read in dict.fromkeys((*a, *b))}
+
+
+def _of_extremum(tree: Call, seed: Sum, active: Active) -> Gradients:
+    """min and max of two; of more, the first and what is left."""
+    first, *others = tree.arguments
+    rest = others[0] if len(others) == 1 else Call(tree.function, tuple(others))
+    operator = ">" if tree.function == "max" else "<"
+    if not depends(first, active):
+        wins: Expr = Binary(operator, rest, first)
+        return _joined(gradients(rest, select(wins, seed, ()), active))
+    wins = Binary(operator + "=" if depends(rest, active) else operator, first, rest)
+    own = gradients(first, select(wins, seed, ()), active)
+    return _joined(own, gradients(rest, select(wins, (), seed), active))
+
+
+def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
+    base, exponent = tree.arguments
+    names = {"a": base, "b": exponent, "y": tree}
+    literal = isinstance(exponent, Number)
+    own: Sum = ()
+    if depends(base, active):
+        power = exponent.value if isinstance(exponent, Number) else 0
+        if isinstance(power, int) and power > 1:
+            own = product(constant(power), terms_of(Call("pow", (base, Number(power - 1)))))
+        elif power == 1:
+            own = constant(1)
+        else:
+            own = terms_of(renamed(POW_BASE if literal else POW_BASE_ANY, names))
+    other = terms_of(renamed(POW_EXPONENT, names)) if depends(exponent, active) else ()
+    return _joined(gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active))

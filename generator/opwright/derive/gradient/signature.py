@@ -1,0 +1,296 @@
+"""The operation that a gradient is: its name, its tensors, and what of the forward operation's spec it says again.
+
+In: an operation and its `Gradient`. Out: an `Op` whose texts are what a person would read; nothing of it has been
+checked. An input that no step reads is there for the sizes that it alone tells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from ...language import expr
+from ...language.expr import Binary, Expr, Name, Number, Read
+from ...language.model import Attribute, Constraint, Let, Op, Relation, Semantics, Step, Tensor
+from ...language.schema import Assignment, Located
+from ...language.source import Mark
+from ...language.spelling import spell
+from ...language.types import formulas, symbol_of
+from ..program import Part, Program, assignments, program
+from .choose import gradient, rows_of
+from .statements import Gradient, Statement, Underivable, diff
+from .terms import replaced
+
+HERE = Mark()
+
+
+def located(tree: Expr) -> Located:
+    return Located(tree, spell(tree), HERE)
+
+
+def derived(op: Op, made: Gradient) -> Op:
+    """The operation that computes a gradient."""
+    return _Signature(op, made).op()
+
+
+class _Signature:
+    def __init__(self, op: Op, made: Gradient) -> None:
+        self.forward, self.made = op, made
+        self.found: Program = program(op)
+        self.rows = rows_of(op, made.of, made.outputs)
+        self.steps = (
+            *(self.again(self.found.parts[number]) for number in made.parts),
+            *map(self.step, made.statements),
+        )
+        self.read = {read.tensor for step in self.steps for a in step.assignments for read in expr.reads(a.value)}
+
+    def op(self) -> Op:
+        forward, made = self.forward, self.made
+        outputs = tuple(self.gradient_of(forward.tensor(name)) for name in made.of)
+        inputs = self.inputs(outputs)
+        symbols = self.symbols(inputs, outputs)
+        lets = {s: let for s, let in {**forward.let, **forward.padding}.items() if s in symbols}
+        lets |= {_told(s): let for s, let in forward.shape.items() if s in symbols and let.value is None}
+        whole = set(made.of) == set(gradient(forward).of)
+        return dataclasses.replace(
+            forward,
+            op=f"{forward.op}Backward" + ("" if whole else "".join(map(_camel, made.of))),
+            function_=None,
+            revision=1,
+            summary=f"The gradient of {forward.op} in its {_listed(made.of)}.",
+            description=None,
+            deprecated=None,
+            source=(),
+            dims={role: dim for role, dim in forward.dims.items() if dim.symbol in symbols},
+            attributes=self.attributes(symbols, (*inputs, *outputs)),
+            layouts={n: t for n, t in forward.layouts.items() if n in {x.layout for x in (*inputs, *outputs)}},
+            inputs=inputs,
+            outputs=outputs,
+            dtypes=self.dtypes(inputs, outputs),
+            let=lets,
+            padding={},
+            shape={},
+            constraints=self.constraints(symbols, inputs),
+            semantics=self.semantics(),
+            relations=(Relation(gradient_of=forward.op),),
+            discrepancies=(),
+        )
+
+    # Steps.
+
+    def again(self, part: Part) -> Step:
+        """A forward step, done again; an output that it makes is a name between steps here."""
+        step = self.forward.semantics.steps[part.number]
+        made = {word: self.moved(assignment) for word, assignment in assignments(step)}
+        return self.stepped(made, step.by, step.where)
+
+    def moved(self, assignment: Assignment) -> Assignment:
+        target = self.bare(assignment.target)
+        assert isinstance(target, Read)
+        value = replaced(assignment.value, lambda node: self.bare(node) if isinstance(node, Read) else None)
+        return _assignment(target, assignment.op, value)
+
+    def bare(self, read: Read) -> Expr:
+        """An element of an output that is made again, without its axes of extent 1."""
+        between = {self.found.parts[number].target.tensor for number in self.made.parts}
+        if read.tensor not in between or read.tensor not in {t.name for t in self.forward.outputs}:
+            return read
+        return Read(read.tensor, tuple(index for index in read.indices if index != Number(0)))
+
+    def step(self, statement: Statement) -> Step:
+        made = {
+            word: self.moved(_assignment(statement.target, statement.op, value))
+            for word, value in statement.cases.items()
+        }
+        return self.stepped(made, statement.by, tuple(map(located, statement.where)))
+
+    def stepped(self, made: Mapping[str, Assignment], by: str | None, where: tuple[Located, ...]) -> Step:
+        for assignment in made.values():
+            if len(spell(assignment.value)) > expr.MAX_LENGTH:
+                message = f"the value of '{assignment.target.tensor}' has more than {expr.MAX_LENGTH} characters"
+                raise Underivable(message)
+        if by is None:
+            return Step(do=made[""], where=where)
+        return Step(where=where, by=by, cases=dict(made))
+
+    def semantics(self) -> Semantics:
+        names = frozenset[str]().union(
+            *(expr.names(a.target) | expr.names(a.value) for step in self.steps for a in step.assignments),
+            *(expr.names(guard.tree) for step in self.steps for guard in step.where),
+        )
+        ranges = {letter: extent for letter, extent in self.forward.semantics.ranges.items() if letter in names}
+        return Semantics(ranges=ranges, steps=self.steps)
+
+    # Tensors.
+
+    def gradient_of(self, tensor: Tensor) -> Tensor:
+        """The output that has the gradient of an input, stretched where the input is."""
+        stretched = f", at the cells that {tensor.name} is stretched to" if tensor.broadcast else ""
+        return Tensor(
+            name=diff(tensor.name),
+            when=tensor.when,
+            layout=tensor.layout,
+            dims=tensor.dims,
+            summary=f"The gradient in {tensor.name}{stretched}.",
+        )
+
+    def inputs(self, outputs: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        forward, made = self.forward, self.made
+        chosen = [tensor for tensor in forward.data_inputs if tensor.name in self.read]
+        kept = [tensor for tensor in forward.outputs if tensor.name in made.kept]
+        given = []
+        for number, name in enumerate(made.outputs):
+            tensor = forward.tensor(name)
+            optional = number > 0 and diff(name) in self.read
+            if diff(name) in self.read:
+                summary = f"The gradient in {name}."
+                given.append(dataclasses.replace(tensor, name=diff(name), optional=optional, summary=summary))
+        if given and given[0].optional and not any(not tensor.optional for tensor in given):
+            given[0] = dataclasses.replace(given[0], optional=False)
+        found = [*chosen, *kept, *given]
+        for tensor in self.carried(found, outputs):
+            found.insert(len([t for t in found if t in forward.data_inputs]), tensor)
+        order = {tensor.name: number for number, tensor in enumerate(forward.data_inputs)}
+        found.sort(key=lambda t: (bool(t.optional or t.when), order.get(t.name, len(order))))
+        return tuple(found)
+
+    def carried(self, found: list[Tensor], outputs: Iterable[Tensor]) -> list[Tensor]:
+        """The inputs that are needed for sizes that no other tells, or to tell data types apart."""
+        carried: list[Tensor] = []
+        wanted = self.names_of((*found, *outputs)) | self.symbols_of_steps()
+        sizes = {dim.symbol for dim in self.forward.dims.values()}
+        for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
+            missing = (wanted & sizes) - self.told([*found, *carried])
+            if missing & self.names_of((tensor,)) and self.told([tensor, *found, *carried]) & missing:
+                carried.append(tensor)
+        for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
+            if self.rows_told([*found, *carried]) < self.rows_told([*found, *carried, tensor]):
+                carried.append(tensor)
+        return carried
+
+    def rows_told(self, tensors: Iterable[Tensor]) -> int:
+        """How many rows of data types these tensors tell apart, of those that differ in what is made."""
+        made = [*map(diff, self.made.of)]
+        rows = {tuple(self.row(row)[name] for name in [*(t.name for t in tensors), *made]) for row in self.rows}
+        alike = {row[: -len(made)] for row in rows}
+        return len(alike) - len(rows)
+
+    def told(self, tensors: Iterable[Tensor]) -> set[str]:
+        """The sizes that the extents of required tensors tell, without what they are stretched to."""
+        known = {symbol_of(attribute) for attribute in self.forward.attributes}
+        axes = [
+            extent.tree
+            for tensor in tensors
+            for axis, extent in tensor.dims.items()
+            if not tensor.optional and tensor.when is None and axis not in tensor.broadcast
+        ]
+        lets = {**self.forward.let, **self.forward.padding}
+        while True:
+            new = {next(iter(left)) for tree in axes if len(left := expr.names(tree) - known) == 1 and _solvable(tree)}
+            new |= {s for s, let in lets.items() if all(expr.names(f.tree) <= known for f in formulas(let))} - known
+            if not new:
+                return known
+            known |= new
+
+    def names_of(self, tensors: Iterable[Tensor]) -> set[str]:
+        return {name for tensor in tensors for extent in tensor.dims.values() for name in expr.names(extent.tree)}
+
+    def symbols_of_steps(self) -> set[str]:
+        said = self.semantics()
+        names = {name for extent in said.ranges.values() for name in expr.names(extent.tree)}
+        for step in said.steps:
+            names |= {name for guard in step.where for name in expr.names(guard.tree)}
+            for a in step.assignments:
+                names |= expr.names(a.target) | expr.names(a.value)
+        return names - said.ranges.keys()
+
+    def symbols(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> set[str]:
+        """All that expressions of the gradient name."""
+        tensors = (*inputs, *outputs)
+        found = self.names_of(tensors) | self.symbols_of_steps()
+        found |= {name for tensor in tensors if tensor.when for name in expr.names(tensor.when.tree)}
+        for constraint in self.forward.constraints:
+            if constraint.expr and self.holds(constraint.expr.tree, found):
+                found |= expr.names(constraint.expr.tree)
+        grown = True
+        while grown:
+            lets = {**self.forward.let, **self.forward.padding, **self.forward.shape}
+            more = {n for s, let in lets.items() if s in found for f in formulas(let) for n in expr.names(f.tree)}
+            grown = not more <= found
+            found |= more
+        return found
+
+    def holds(self, tree: Expr, symbols: set[str]) -> bool:
+        """Whether a constraint speaks of what is here: sizes that are, and attributes."""
+        sizes = {dim.symbol for dim in self.forward.dims.values()} & expr.names(tree)
+        return sizes <= symbols
+
+    def dtypes(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> tuple[dict[str, str], ...]:
+        names = [tensor.name for tensor in (*inputs, *outputs)]
+        rows = [{**{name: self.row(row)[name] for name in names}, "accumulate": row["accumulate"]} for row in self.rows]
+        return tuple(row for number, row in enumerate(rows) if row not in rows[:number])
+
+    def row(self, row: Mapping[str, str]) -> dict[str, str]:
+        """A row with the data types of gradients: those of what they are gradients of."""
+        return {**row, **{diff(name): dtype for name, dtype in row.items()}}
+
+    # The rest.
+
+    def attributes(self, symbols: set[str], tensors: Iterable[Tensor]) -> tuple[Attribute, ...]:
+        tensors = tuple(tensors)
+        words = {tensor.layout for tensor in tensors} | {name for t in tensors for name in t.broadcast_if}
+        words |= {step.by for step in self.steps}
+        words |= {let.by for s, let in self.forward.lets.items() if s in symbols}
+        roles = {role for role, dim in self.forward.dims.items() if dim.symbol in symbols}
+        return tuple(
+            dataclasses.replace(a, source=None, reason=None, dtype_of=None)
+            for a in self.forward.attributes
+            if not a.dtype_of
+            and (a.name in words or symbol_of(a) in symbols or a.locates in roles or (a.per and a.name in self.read))
+        )
+
+    def constraints(self, symbols: set[str], inputs: tuple[Tensor, ...]) -> tuple[Constraint, ...]:
+        arguments = {tensor.name for tensor in inputs} | {a.name for a in self.forward.attributes}
+        first = inputs[0].name
+        found = []
+        for constraint in self.forward.constraints:
+            if constraint.expr and self.holds(constraint.expr.tree, symbols):
+                argument = constraint.argument if constraint.argument in arguments else first
+                found.append(dataclasses.replace(constraint, use=None, source=None, argument=argument))
+        for symbol, let in self.forward.shape.items():
+            if symbol in symbols:
+                found += self.shaped(symbol, let, inputs)
+        return tuple(found)
+
+    def shaped(self, symbol: str, let: Let, inputs: tuple[Tensor, ...]) -> list[Constraint]:
+        """What the forward operation makes of an extent, which the gradient is told."""
+        value = let.value.tree if let.value is not None else Name(_told(symbol))
+        given = next(tensor.name for tensor in inputs if tensor.name in map(diff, self.made.outputs))
+        own = Constraint(
+            id=f"{symbol.lower()}-follows",
+            expr=located(Binary("==", Name(symbol), value)),
+            say=f"{given} has the extents of what {self.forward.op} makes of its input",
+            argument=given,
+        )
+        return [own]
+
+
+def _assignment(target: Read, op: str, value: Expr) -> Assignment:
+    return Assignment(target, op, value, "", HERE)
+
+
+def _told(symbol: str) -> str:
+    """The name of what an attribute's word makes of an extent."""
+    return f"{symbol}told"
+
+
+def _solvable(tree: Expr) -> bool:
+    return isinstance(tree, Name) or (isinstance(tree, Binary) and tree.op in "*/" and isinstance(tree.left, Name))
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,118 @@
+"""What the derivation passes on: shares of gradients, and the statements that they become.
+
+In: pieces of a program. Out: dataclasses. A `Share` is what one read of a forward step adds to the gradient of the
+array that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...language import expr
+from ...language.expr import Expr, Number, Read
+from ..program import Axis, Program
+from .terms import Sum
+
+
+class Underivable(Exception):  # noqa: N818  # named for what it says
+    """Why an operation has no derived gradient."""
+
+
+def diff(name: str) -> str:
+    """The name of the gradient of an array."""
+    return f"diff_{name}"
+
+
+@dataclass(frozen=True)
+class Need:
+    """An element that must exist for a term to take part: its indices, and the axes that they may leave."""
+
+    indices: tuple[Expr, ...]
+    axes: tuple[Axis, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset[str]().union(*map(expr.names, self.indices))
+
+
+@dataclass(frozen=True)
+class Share:
+    """A term of the gradient of `target`, for all values of `letters`; one per word where an attribute chooses."""
+
+    target: Read
+    cases: Mapping[str, Sum]
+    by: str | None
+    letters: frozenset[str]
+    where: tuple[Expr, ...] = ()
+    needs: frozenset[Need] = frozenset()
+
+    @property
+    def value(self) -> Sum:
+        """Of a share that no attribute chooses."""
+        (only,) = self.cases.values()
+        return only
+
+    @property
+    def guarded(self) -> bool:
+        return bool(self.where or self.needs)
+
+    @property
+    def guard_names(self) -> frozenset[str]:
+        found = frozenset[str]().union(*map(expr.names, self.where))
+        return found.union(*(need.names for need in self.needs))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A step of the gradient."""
+
+    target: Read
+    op: str
+    cases: Mapping[str, Expr]
+    by: str | None = None
+    where: tuple[Expr, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(read.tensor for value in self.cases.values() for read in expr.reads(value))
+
+    @property
+    def names(self) -> frozenset[str]:
+        trees = (self.target, *self.cases.values(), *self.where)
+        return frozenset[str]().union(*map(expr.names, trees))
+
+
+@dataclass
+class Gradient:
+    """The program of a gradient: forward steps that it does anew, its statements, and what has the gradient 0."""
+
+    of: tuple[str, ...]
+    outputs: tuple[str, ...]  # of the forward operation, whose gradients it takes
+    parts: tuple[int, ...]
+    statements: tuple[Statement, ...]
+    kept: frozenset[str]  # outputs of the forward operation that it takes
+    without: tuple[str, ...] = field(default=())
+
+
+def plain(found: Program, read: Read) -> tuple[str, ...] | None:
+    """The distinct letters that walk all of an array, one each axis; None where an index is anything else."""
+    letters = []
+    for number, (axis, index) in enumerate(zip(found.arrays[read.tensor].axes, read.indices, strict=True)):
+        if axis.kind == "ones" or (index == Number(0) and axis.extent == Number(1)):
+            continue
+        letter = found.walks(read.tensor, number, index)
+        if letter is None:
+            return None
+        letters.append(letter)
+    return tuple(letters) if len(set(letters)) == len(letters) else None
+
+
+def letters_of(tree: Expr, found: Program) -> frozenset[str]:
+    return expr.names(tree) & found.letters.keys()
+
+
+def extent_of(found: Program, letter: str) -> Expr:
+    """How many values a letter has, as a number."""
+    axis = found.letters[letter]
+    return expr.Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent

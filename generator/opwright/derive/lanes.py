@@ -1,0 +1,43 @@
+"""The letters along which the lanes of a phase may go.
+
+In: the steps of a phase. Out: letters; a call decides among them, by how its arrays lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..language import expr
+from ..language.model import Op
+from ..language.types import is_places
+from .program import Part, Program
+
+MAX_LANES = 3  # letters among which a call chooses
+
+
+def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
+    """The letters whose neighbours may lie next to each other in memory: those that walk a last axis of a tensor."""
+    used = dict.fromkeys(letter for part in parts for letter in part.letters)
+    walked: dict[str, None] = {}
+    for part in parts:
+        for read in (part.target, *part.reads):
+            for number in _last_axes(op, found, read.tensor):
+                letter = found.walks(read.tensor, number, read.indices[number])
+                walked |= dict.fromkeys([letter] if letter else [])
+    return (*walked,)[:MAX_LANES] or (*(own or used),)[-1:]
+
+
+def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:
+    """The axes of a tensor of which one is the last: a run may have no axes, and lists say where runs stand."""
+    tensor = next((tensor for tensor in op.tensors if tensor.name == name), None)
+    if tensor is None:
+        return
+    axes = found.arrays[name].axes
+    placed = {attribute.locates for attribute in op.attributes if is_places(attribute)}
+    anywhere = any(op.dims[role or ""].symbol in expr.names(axis.extent) for axis in axes for role in placed)
+    for order in op.layouts[tensor.layout].values() if tensor.layout else [[axis.name for axis in axes]]:
+        for name in reversed(order):
+            number = next(n for n, axis in enumerate(axes) if axis.name == name)
+            yield number
+            if axes[number].kind not in ("run", "ones") and not anywhere:
+                break

@@ -1,0 +1,121 @@
+"""Guards of steps as bounds of loops.
+
+In: the conditions under which values of letters take part in a step, and the order of its loops. Out: for each loop how
+its bounds narrow, and what no bound can say: tests, each with the innermost loop that it needs to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..derive import slopes
+from ..derive.phases import loose_axes
+from ..derive.program import Formula, Part
+from ..language import expr
+from ..language.expr import Number
+from ..language.types import symbol_kinds
+from . import nodes
+from .nodes import ONE, ZERO, Binary, Call, Expr
+from .step_elements import Elements
+
+
+@dataclass
+class Bounds:
+    """By the name of a loop ('' for what no loop of the step decides): where it begins and ends at the narrowest."""
+
+    low: dict[str, list[Expr]] = field(default_factory=dict)
+    high: dict[str, list[Expr]] = field(default_factory=dict)
+    tests: dict[str, list[Expr]] = field(default_factory=dict)
+
+    def span(self, loop: str, begin: Expr, end: Expr) -> tuple[Expr, Expr]:
+        """The bounds of a loop that would go from `begin` to `end`."""
+        lows, highs = [begin, *self.low.get(loop, ())], [end, *self.high.get(loop, ())]
+        return nodes.nested("opwright_max", lows), nodes.nested("opwright_min", highs)
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """What must be at least 0 on a spatial axis, where a tree says it, and the test that says the same."""
+
+    tree: expr.Expr | None
+    axis: int
+    test: Expr
+    names: frozenset[str]
+
+
+class Guards:
+    """The guards of one formula of a step."""
+
+    def __init__(self, elements: Elements, part: Part, formula: Formula) -> None:
+        self.elements, self.part, self.formula = elements, part, formula
+
+    def bounds(self, loops: Sequence[str]) -> Bounds:
+        """What narrows `loops`, the innermost last."""
+        found = Bounds()
+        for condition in self.conditions():
+            decided = [name for name in loops if name in self._copies(condition)]
+            loop = decided[-1] if decided else ""
+            if not loop or not self._solved(condition, loop, found):
+                tests = found.tests.setdefault(loop, [])
+                tests += [condition.test] if condition.test not in tests else []
+        return found
+
+    def conditions(self) -> list[_Condition]:
+        elements, found = self.elements, []
+        for read in (self.part.target, *self.formula.reads):
+            array = elements.program.arrays[read.tensor]
+            for number in loose_axes(elements.program, read):
+                axis, index = array.axes[number], read.indices[number]
+                for copy in range(len(elements.axes)) if axis.kind == "spatial" else (0,):
+                    at, end = elements.integer(index, copy), elements.extent(axis, copy)
+                    below = slopes.minus(slopes.minus(axis.extent, Number(1)), index)
+                    letters = expr.names(index)
+                    found.append(_Condition(slopes.folded(index), copy, Binary(">=", at, ZERO), letters))
+                    found.append(_Condition(slopes.folded(below), copy, Binary("<", at, end), letters))
+        for guard in self.part.where:
+            trees = slopes.comparisons(guard.tree)
+            for copy in self._axes(guard.tree):
+                if trees is None:
+                    found.append(_Condition(None, copy, elements.integer(guard.tree, copy), expr.names(guard.tree)))
+                for tree in trees or ():
+                    test = Binary(">=", elements.integer(tree, copy), ZERO)
+                    found.append(_Condition(tree, copy, test, expr.names(tree)))
+        return found
+
+    def _axes(self, tree: expr.Expr) -> Sequence[int]:
+        elements = self.elements
+        spatial = {letter.name for letter in elements.program.letters.values() if letter.kind == "spatial"}
+        spatial |= {symbol for symbol, kind in symbol_kinds(elements.op).items() if kind.vector}
+        return range(len(elements.axes)) if expr.loose_names(tree) & spatial else (0,)
+
+    def _copies(self, condition: _Condition) -> set[str]:
+        letters = self.elements.program.letters
+        return {
+            self.elements.copies(letters[name])[condition.axis if letters[name].kind == "spatial" else 0][0]
+            for name in condition.names & letters.keys()
+        }
+
+    def _solved(self, condition: _Condition, loop: str, found: Bounds) -> bool:
+        """Turn a condition into a bound of a loop, where it is a multiple of the loop's letter and a rest."""
+        letters = self.elements.program.letters
+        letter = next(n for n in condition.names & letters.keys() if loop in dict(self.elements.copies(letters[n])))
+        if condition.tree is None or (slope := slopes.slope(condition.tree, letter)) is None:
+            return False
+        sign = slopes.sign(slope, self.elements.least)
+        rest = slopes.without(condition.tree, letter)
+        if sign == 0 or letter in expr.names(rest):
+            return False
+        axis = condition.axis
+        if sign > 0:
+            found.low.setdefault(loop, []).append(self._quotient("ceil", slopes.negated(rest), slope, axis))
+        else:
+            past = self._quotient("floor", rest, slopes.negated(slope), axis)
+            found.high.setdefault(loop, []).append(nodes.plus(past, ONE))
+        return True
+
+    def _quotient(self, rounded: str, value: expr.Expr, divisor: expr.Expr, axis: int) -> Expr:
+        dividend = self.elements.integer(value, axis)
+        if divisor == Number(1):
+            return dividend
+        return Call(f"opwright_{rounded}_div", (dividend, self.elements.integer(divisor, axis)))

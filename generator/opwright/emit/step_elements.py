@@ -1,0 +1,303 @@
+"""The elements of a phase's arrays as C: integers, constants of a call, and where a cell stands.
+
+In: a phase, the letter of its lanes, and a row of data types. Out: nodes. A cell's place is a sum of terms, each an
+index times a stride; by how much each grows from lane to lane tells the step of a row. Names that end in `_` are this
+module's and those of its users: no name of a spec does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..derive import slopes
+from ..derive.phases import Phase, Staged
+from ..derive.program import Array, Axis
+from ..language import expr
+from ..language.dtypes import DTYPES
+from ..language.expr import Read
+from ..language.model import SPATIAL_AXES, Op
+from ..language.types import symbol_kinds
+from . import nodes
+from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, Index, Member, Name
+
+SIZES = Name("sizes")
+BEGIN = Name("begin_")
+BLOCK = 4096  # lanes of a block, where no row needs room and no array between steps has more than a cell for each
+ROOM = 512  # lanes that go together otherwise
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a cell's place. `slope`: how much the index grows from lane to lane; None where it varies."""
+
+    index: Expr
+    stride: Expr
+    slope: Expr | None = ZERO
+
+
+def product(left: Expr, right: Expr) -> Expr:
+    """A product of nodes; of 0 and 1 nothing is printed."""
+    if ZERO in (left, right):
+        return ZERO
+    return (right if left == ONE else left) if ONE in (left, right) else Binary("*", left, right)
+
+
+def spatial_names(op: Op) -> tuple[str, ...]:
+    """The names of an operation's spatial axes in C."""
+    return SPATIAL_AXES[3 - op.spatial_rank.max :]
+
+
+class Elements:
+    """Constants, integers and elements of arrays, as one phase needs them."""
+
+    def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
+        self.op, self.row, self.staged, self.phase = op, row, found, phase
+        self.program = found.program
+        self.lanes = self.program.letters[lanes] if lanes else None
+        self.position: Expr | None = None  # of the cell in its row, while values of lanes are made
+        self.declared: dict[str, Declare] = {}  # constants of the function, in the order of their use
+        self.task: dict[str, Declare] = {}  # where rows of runs begin, for the loops that walk them
+        self.used: set[str] = set()  # arrays
+        self.steps: list[Expr] = []  # of rows, which need no room where they are 1
+        self.least = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
+        self.least |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
+        self.axes = spatial_names(op)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether tasks have a block of lanes each; otherwise every task has all of them."""
+        return self.lanes is not None and self.lanes.name in self.phase.own
+
+    def cells_of_lanes(self) -> int:
+        """Room for how many lanes a task's arrays have: less where one has more than a cell for each."""
+        for name in {part.target.tensor for part in self.phase.parts} & self.staged.private:
+            array = self.program.arrays[name]
+            own = self.own_axes(array)
+            if any(number not in own and axis.kind != "ones" for number, axis in enumerate(array.axes)):
+                return ROOM
+        return BLOCK
+
+    # Constants.
+
+    def constant(self, name: str, value: Expr, c_type: str = "int64_t") -> Expr:
+        if name not in self.declared:
+            self.declared[name] = Declare(name, value, c_type)
+        return Name(name)
+
+    def member(self, name: str, c_type: str = "int64_t") -> Expr:
+        return self.constant(name, Member(SIZES, name), c_type)
+
+    def symbol(self, name: str, axis: int | None) -> Expr:
+        kind = symbol_kinds(self.op)[name]
+        if name in self.op.runs:
+            return self.run(name, "cells")
+        if kind.vector:
+            number = axis or 0
+            return self.constant(f"{name}_{self.axes[number]}_", Index(Member(SIZES, name), nodes.integer(number)))
+        return self.member(name, "double" if kind.base == "real" else "int64_t")
+
+    def run(self, symbol: str, what: str) -> Expr:
+        """Of a run: its `cells`, the `inner` extent, or the `rows` of that extent."""
+        extents, rank = Member(SIZES, f"{symbol}_extents"), Member(SIZES, f"{symbol}_rank")
+        if what == "inner":
+            return self.constant(f"{symbol}_inner_", Index(extents, Binary("-", rank, ONE)))
+        if what == "rows":
+            return self.constant(f"{symbol}_rows_", Call("opwright_rows", (rank, extents)))
+        return self.constant(f"{symbol}_cells_", Binary("*", self.run(symbol, "rows"), self.run(symbol, "inner")))
+
+    # Integers.
+
+    def scalar(self, tree: expr.Expr) -> Expr:
+        return self.integer(tree, None)
+
+    def integer(self, tree: expr.Expr, axis: int | None) -> Expr:
+        """An integer or truth expression on one spatial axis."""
+        if isinstance(tree, expr.Number):
+            return nodes.integer(int(tree.value))
+        if isinstance(tree, expr.Name):
+            return self.name(tree.id, axis)
+        if isinstance(tree, expr.Unary):
+            return nodes.Unary("!" if tree.op == "not" else "-", self.integer(tree.operand, axis))
+        if isinstance(tree, expr.Binary):
+            left, right = self.integer(tree.left, axis), self.integer(tree.right, axis)
+            if tree.op in "/%":
+                return Call("opwright_floor_div" if tree.op == "/" else "opwright_modulo", (left, right))
+            return Binary({"and": "&&", "or": "||"}.get(tree.op, tree.op), left, right)
+        assert isinstance(tree, expr.Call)
+        if tree.function == "ones":
+            return ONE
+        if tree.function == "number":
+            return self.number_of(tree)
+        if tree.function == "prod":
+            inner = tree.arguments[0]
+            if isinstance(inner, expr.Name) and inner.id in self.op.runs:
+                return self.run(inner.id, "cells")
+            return nodes.chain("*", [self.integer(inner, number) for number in range(len(self.axes))], ONE)
+        if tree.function in ("floor", "ceil"):
+            left, right = (self.integer(side, axis) for side in expr.children(tree.arguments[0]))
+            return Call(f"opwright_{tree.function}_div", (left, right))
+        result, *rest = (self.integer(argument, axis) for argument in tree.arguments)
+        for other in rest:
+            result = Call(f"opwright_{tree.function}", (result, other))
+        return result
+
+    def number_of(self, tree: expr.Call) -> Expr:
+        """The number of some letters' values, the last letter fastest."""
+        result: Expr = ZERO
+        for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
+            digits = [(self.name(letter.name, n), self.extent(letter, n)) for _, n in self.copies(letter)]
+            if letter.kind == "run":
+                row = Binary("*", Name(f"{letter.name}_row_"), self.run(expr_name(letter.extent), "inner"))
+                digits = [(Binary("+", row, self.name(letter.name, None)), self.extent(letter, 0))]
+            for digit, extent in digits:
+                result = digit if result == ZERO else Binary("+", Binary("*", result, extent), digit)
+        return result
+
+    def name(self, name: str, axis: int | None) -> Expr:
+        if name not in self.program.letters:
+            return self.symbol(name, axis)
+        letter = self.program.letters[name]
+        copy = f"{name}_{self.axes[axis or 0]}_" if letter.kind == "spatial" else name
+        if self.position is not None and copy == self.lane_name():
+            return Binary("+", Name(copy), self.position)
+        return Name(copy)
+
+    def extent(self, axis: Axis, number: int) -> Expr:
+        """The extent of a letter or of an axis of an array; on one spatial axis, or of all of a run."""
+        if axis.kind == "run":
+            assert isinstance(axis.extent, expr.Name)
+            return self.run(axis.extent.id, "cells")
+        return self.integer(axis.extent, number if axis.kind == "spatial" else None)
+
+    def copies(self, letter: Axis) -> list[tuple[str, int]]:
+        """The loops of a letter that is no run: their names, and the spatial axis of each."""
+        if letter.kind == "spatial":
+            return [(f"{letter.name}_{axis}_", number) for number, axis in enumerate(self.axes)]
+        return [(letter.name, 0)]
+
+    # Elements.
+
+    def lane_name(self) -> str:
+        assert self.lanes is not None
+        return self.copies(self.lanes)[-1][0]
+
+    def dtype(self, name: str) -> str:
+        array = self.program.arrays[name]
+        if array.role == "list":
+            return "f64" if self.op.attribute(name).type == "f32[]" else "s64"
+        return self.row["accumulate"] if array.role == "between" else self.row[name]
+
+    def c_type(self, name: str) -> str:
+        return DTYPES[self.dtype(name)].c_type
+
+    def is_number(self, name: str) -> bool:
+        """Whether an array is one number for each task, which is a variable then."""
+        if name not in self.staged.private:
+            return False
+        own = self.own_axes(self.program.arrays[name])
+        lane = self.lanes is not None and self.lanes.name in own.values()
+        axes = self.program.arrays[name].axes
+        return not lane and all(number in own or axis.kind == "ones" for number, axis in enumerate(axes))
+
+    def element(self, read: Read) -> Expr:
+        """The cell, by the loops around it."""
+        self.used.add(read.tensor)
+        return Name(read.tensor) if self.is_number(read.tensor) else Index(Name(read.tensor), self.place(read))
+
+    def place(self, read: Read) -> Expr:
+        """How far a cell stands from the first of its array."""
+        parts = [product(term.index, term.stride) for term in self.terms(read)]
+        return nodes.chain("+", [part for part in parts if part != ZERO], ZERO)
+
+    def step(self, read: Read) -> Expr | None:
+        """How far the cells of neighbouring lanes stand apart; None where it is not the same for all."""
+        total: list[Expr] = []
+        for term in self.terms(read):
+            if term.slope is None:
+                return None
+            total.append(product(term.slope, term.stride))
+        return nodes.chain("+", [part for part in total if part != ZERO], ZERO)
+
+    def terms(self, read: Read) -> list[Term]:
+        array = self.program.arrays[read.tensor]
+        walk = self._between if array.role == "between" else self._strided
+        return [*walk(array, read)]
+
+    def slope(self, tree: expr.Expr, copy: int) -> Expr | None:
+        """How much an index grows from lane to lane."""
+        if self.lanes is None or (self.lanes.kind == "spatial" and copy != len(self.axes) - 1):
+            return ZERO
+        found = slopes.slope(tree, self.lanes.name)
+        return None if found is None else self.integer(found, copy)
+
+    def varies(self, index: expr.Expr) -> Expr | None:
+        """The slope of an index that lanes walk at no fixed step, if they do."""
+        return None if self.lanes is not None and self.lanes.name in expr.names(index) else ZERO
+
+    def _strided(self, array: Array, read: Read) -> Iterator[Term]:
+        for axis, index in zip(array.axes, read.indices, strict=True):
+            stride = f"{array.name}_{axis.name}"
+            if axis.kind == "run" and isinstance(index, expr.Name):
+                yield from self._along_run(array, axis, index)
+            elif axis.kind == "run":
+                symbol = expr_name(axis.extent)
+                rank, extents = Member(SIZES, f"{symbol}_rank"), Member(SIZES, f"{symbol}_extents")
+                at = Call("opwright_cell_offset", (self.integer(index, None), rank, extents, Member(SIZES, stride)))
+                yield Term(at, ONE, self.varies(index))
+            elif axis.kind == "spatial":
+                for number, name in enumerate(self.axes):
+                    step = self.constant(f"{stride}_{name}_", Index(Member(SIZES, stride), nodes.integer(number)))
+                    yield Term(self.integer(index, number), step, self.slope(index, number))
+            elif axis.kind == "one":
+                yield Term(self.integer(index, None), self.member(stride), self.slope(index, 0))
+
+    def _along_run(self, array: Array, axis: Axis, letter: expr.Name) -> Iterator[Term]:
+        """Where a run's letter stands in an array: the row's offset, and steps along the row."""
+        assert isinstance(axis.extent, expr.Name)
+        symbol, stride = axis.extent.id, f"{array.name}_{axis.name}"
+        strides, rank = Member(SIZES, stride), Member(SIZES, f"{symbol}_rank")
+        offset, row = f"{stride}_{letter.id}_at_", Name(f"{letter.id}_row_")
+        at = Call("opwright_row_offset", (row, rank, Member(SIZES, f"{symbol}_extents"), strides))
+        self.task.setdefault(offset, Declare(offset, at))
+        step = self.constant(f"{stride}_step_", Index(strides, Binary("-", rank, ONE)))
+        yield Term(Name(offset), ONE)
+        yield Term(self.name(letter.id, None), step, self.slope(letter, 0))
+
+    def own_axes(self, array: Array) -> dict[int, str]:
+        """The axes of a private array that are letters of tasks."""
+        if array.name not in self.staged.private:
+            return {}
+        return {number: letter for number, letter in self.walkers(array).items() if letter in self.phase.own}
+
+    def walkers(self, array: Array) -> dict[int, str | None]:
+        """By axis of an array between steps, the letter by which its first step writes it."""
+        target = next(part.target for part in self.program.parts if part.target.tensor == array.name)
+        return {number: self.program.walks(array.name, number, index) for number, index in enumerate(target.indices)}
+
+    def _between(self, array: Array, read: Read) -> Iterator[Term]:
+        """An array between steps: cells in order, those of the lanes last, of a task's block from its beginning."""
+        own, walkers = self.own_axes(array), self.walkers(array)
+        lane = self.lanes.name if self.lanes is not None and array.name in self.staged.private else ""
+        kept = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
+        kept.sort(key=lambda number: walkers[number] == lane)
+        stride: Expr = ONE
+        if lane in own.values():
+            yield Term(Binary("-", self.name(lane, len(self.axes) - 1), BEGIN), ONE, ONE)
+            stride = Name("block_")
+        for number in reversed(kept):
+            axis, index = array.axes[number], read.indices[number]
+            for copy in reversed(range(len(self.axes))) if axis.kind == "spatial" else (0,):
+                if axis.kind == "run" and isinstance(index, expr.Name):
+                    inner = self.run(expr_name(self.program.letters[index.id].extent), "inner")
+                    yield Term(Name(f"{index.id}_row_"), product(inner, stride))
+                    yield Term(self.name(index.id, None), stride, self.slope(index, 0))
+                else:
+                    yield Term(self.integer(index, copy), stride, self.slope(index, copy))
+                stride = product(self.extent(axis, copy), stride)
+
+
+def expr_name(tree: expr.Expr) -> str:
+    """The name that a tree is."""
+    assert isinstance(tree, expr.Name)
+    return tree.id

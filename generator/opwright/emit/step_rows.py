@@ -1,0 +1,199 @@
+"""A step over a row of lanes: where its cells stand as neighbours, what is the same for all lanes, the loops over them.
+
+In: a step's formula, and the elements of its phase. Out: statements for the lanes from the loop's letter on, `n_` of
+them. What a loop over lanes reads and writes are rows of neighbours (c/rows.h), so that compilers make vectors of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..derive import slopes
+from ..derive.program import INITIAL, Formula, Part
+from ..language import expr
+from ..language.expr import Read
+from . import nodes
+from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, DeclareArray, Do, Expr, For, Index, Name, Stmt
+from .step_elements import ROOM, Elements
+from .step_values import Values
+
+SUMS = 32  # lanes that a reduction along a row adds up in
+N = Name("n_")
+
+
+@dataclass(frozen=True)
+class LaneValues(Values):
+    """Values in a loop over lanes; what is the same for all lanes is made in front of it."""
+
+    lane: str = ""
+    hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
+
+    def value(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
+            return super().value(tree)
+        return self.hoist(tree)
+
+
+class Row:
+    """The lanes of one step."""
+
+    def __init__(self, elements: Elements, values: Values, part: Part, formula: Formula) -> None:
+        assert elements.lanes is not None
+        self.elements, self.values, self.part, self.formula = elements, values, part, formula
+        self.lane = elements.lanes.name
+        self.before: list[Stmt] = []
+        self.after: list[Stmt] = []
+        self.rows: dict[Read, str] = {}
+        self.same: dict[expr.Expr, str] = {}
+        own = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
+        self.inside = LaneValues(**{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted)
+
+    @staticmethod
+    def possible(elements: Elements, part: Part, formula: Formula) -> bool:
+        """Whether lanes may be taken together: none reads what another writes, and no two write the same cell."""
+        target = part.target
+        if any(read.tensor == target.tensor and read != target for read in formula.reads):
+            return False
+        assert elements.lanes is not None
+        if elements.lanes.name not in expr.names(target):
+            return True
+        found = [slopes.slope(index, elements.lanes.name) for index in target.indices]
+        grows = [slope is not None and slopes.sign(slope, elements.least) != 0 for slope in found]
+        return None not in found and any(grows)
+
+    def written(self) -> tuple[Stmt, ...]:
+        """The step where each lane has a cell of its own."""
+        target, operator = self.part.target, self.part.operator
+        dtype = self.elements.dtype(target.tensor)
+        kept = operator != "set" or target in self.formula.reads
+        row = self.target_row(kept)
+
+        def body(position: Expr) -> Stmt:
+            cell, made = Index(Name(row), position), self.made(position)
+            if operator == "set":
+                return Assign(cell, self.values.stored(made, dtype), source=self.part.source)
+            return updated(self.values, operator, cell, made, self.part.source)
+
+        loop = For("i_", ZERO, N, (body(Name("i_")),), source=self.part.source)
+        return (*self.before, loop, *self.after)
+
+    def reduced(self, sums: str) -> tuple[Stmt, ...]:
+        """The step where lanes are put together: each adds to one of SUMS."""
+
+        def body(position: Expr) -> Stmt:
+            cell = Index(Name(sums), Name("j_"))
+            return updated(self.values, self.part.operator, cell, self.made(position), self.part.source)
+
+        each, whole, source = nodes.integer(SUMS), Name("whole_"), self.part.source
+        inner = For("j_", ZERO, each, (body(Binary("+", Name("i_"), Name("j_"))),), source=source)
+        rest = For("j_", ZERO, Binary("-", N, whole), (body(Binary("+", whole, Name("j_"))),), source=source)
+        return (
+            *self.before,
+            Declare("whole_", Binary("*", Binary("/", N, each), each)),
+            For("i_", ZERO, whole, (inner,), step=each, source=source),
+            rest,
+        )
+
+    def made(self, position: Expr) -> Expr:
+        """The value of the cell at a position of the row."""
+        self.elements.position = position
+        made = self.inside.cell(self.formula.value)
+        self.elements.position = None
+        return made
+
+    def hoisted(self, tree: expr.Expr) -> Expr:
+        """A value that is the same for all lanes."""
+        if tree not in self.same:
+            position, self.elements.position = self.elements.position, None
+            self.same[tree] = name = f"same_{len(self.same)}_"
+            self.before.append(Declare(name, self.values.value(tree), self.values.c_type))
+            self.elements.position = position
+        return Name(self.same[tree])
+
+    def read(self, read: Read) -> Expr:
+        """An element in the loop over lanes."""
+        position = self.elements.position
+        assert position is not None
+        if self.lane not in expr.names(read):
+            return self.elements.element(read)
+        if read not in self.rows:
+            self.elements.position = None
+            self.rows[read] = self._row(read)
+            self.elements.position = position
+        return Index(Name(self.rows[read]), position)
+
+    def _named(self, read: Read) -> tuple[str, str, str]:
+        """Names for a row, its room, and its first cell."""
+        number = sum(other.tensor == read.tensor for other in self.rows)
+        end = f"{number}_" if number else ""
+        self.elements.used.add(read.tensor)
+        return f"{read.tensor}_row_{end}", f"{read.tensor}_room_{end}", f"{read.tensor}_first_{end}"
+
+    def _row(self, read: Read) -> str:
+        elements = self.elements
+        name, room, _ = self._named(read)
+        c_type, dtype = elements.c_type(read.tensor), elements.dtype(read.tensor)
+        step = elements.step(read)
+        pointer = f"const {c_type} *restrict"
+        if step == ONE:
+            self.before.append(Declare(name, self._at(read), pointer, changes=True))
+            return name
+        self.before.append(DeclareArray(room, c_type, ROOM))
+        if step is None:  # no stride says where the next one stands
+            elements.position = Name("i_")
+            gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
+            elements.position = None
+            self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source))
+            elements.steps.append(nodes.integer(0))
+            return room
+        elements.steps.append(step)
+        row = Call(f"opwright_row_{dtype}", (self._at(read), step, N, Name(room)))
+        self.before.append(Declare(name, row, pointer, changes=True))
+        return name
+
+    def _at(self, read: Read) -> Expr:
+        place = self.elements.place(read)
+        return Name(read.tensor) if place == ZERO else Binary("+", Name(read.tensor), place)
+
+    def target_row(self, kept: bool) -> str:
+        """The row that is written; with what stands there already, where it is `kept`."""
+        elements, target = self.elements, self.part.target
+        name, room, first = self._named(target)
+        c_type, dtype = elements.c_type(target.tensor), elements.dtype(target.tensor)
+        step = elements.step(target)
+        assert step is not None
+        self.rows[target] = name
+        if step == ONE:
+            self.before.append(Declare(name, self._at(target), f"{c_type} *restrict", changes=True))
+            return name
+        elements.steps.append(step)
+        self.before += [DeclareArray(room, c_type, ROOM), Declare(first, self._at(target), f"{c_type} *", changes=True)]
+        place: Expr = Conditional(Binary("==", step, ONE), Name(first), Name(room))
+        if kept:
+            place = Call(f"opwright_kept_{dtype}", (Name(first), step, N, Name(room)))
+        self.before.append(Declare(name, place, f"{c_type} *restrict", changes=True))
+        self.after.append(Do(Call(f"opwright_put_{dtype}", (Name(name), Name(first), step, N))))
+        return name
+
+
+def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
+    """A term put to what a cell has."""
+    if operator in ("sum", "product") and values.accumulate != "s64":
+        return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
+    return Assign(cell, values.combined(operator, cell, made), source=source)
+
+
+def begun(values: Values, sums: str, operator: str) -> list[Stmt]:
+    """The lanes of a reduction before the first term."""
+    first = Assign(Index(Name(sums), Name("j_")), values.number(INITIAL[operator]))
+    return [
+        DeclareArray(sums, values.c_type, SUMS),
+        For("j_", ZERO, nodes.integer(SUMS), (first,)),
+    ]
+
+
+def together(values: Values, sums: str, operator: str) -> Expr:
+    """What lanes of a reduction make together."""
+    return Call(f"opwright_{operator}_of_{values.accumulate}", (Name(sums),))

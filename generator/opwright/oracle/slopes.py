@@ -1,0 +1,203 @@
+"""Whether one operation is the gradient of another: held against differences of the other, in f64.
+
+In: two operations of steps, and which tensors of the one stand for which of the other. Out: nothing, or a sentence with
+the first call on which they differ. Where a gradient does not depend on its own input, the operation is linear in it,
+and the two sides are compared exactly on whole numbers; elsewhere by central differences.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..derive.program import program
+from ..language import expr
+from ..language.expr import Call
+from ..language.model import Op, Tensor
+from ..memo import memoised
+from .run_steps import compute_steps
+from .step_sample import EXTENTS, SEED, Sample, samples
+from .validate_steps import validate_steps
+
+REAL = ("f32", "bf16", "f16", "f64")
+STEPS = (1e-5, 1e-6, 1e-4)  # of the differences; a corner within one of them lies outside of another
+NEAR = 1e-5  # how close both sides must be, as a share of what was added up
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Tensors of a gradient by its names: inputs that are values of the operation's, and gradients of them."""
+
+    values: Mapping[str, str]
+    seeds: Mapping[str, str]
+    results: Mapping[str, str]
+
+
+def tied(forward: Op, backward: Op) -> Tie:
+    """By names: diff_x is the gradient of x."""
+    ours = {tensor.name for tensor in (*forward.inputs, *forward.outputs)}
+    outputs = {tensor.name for tensor in forward.outputs}
+    inputs = [tensor.name for tensor in backward.inputs]
+    seeds = {name: name.removeprefix("diff_") for name in inputs if name not in ours}
+    return Tie(
+        {name: name for name in inputs if name in ours},
+        {name: of for name, of in seeds.items() if of in outputs},
+        {tensor.name: tensor.name.removeprefix("diff_") for tensor in backward.outputs},
+    )
+
+
+@memoised
+def doubled(op: Op) -> Op:
+    """The operation with f64 in place of every real type."""
+    told = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
+    rows = [{name: "f64" if dtype in REAL else dtype for name, dtype in row.items()} for row in op.dtypes]
+    rows = [row for number, row in enumerate(rows) if row not in rows[:number] and row["accumulate"] == "f64"]
+    return dataclasses.replace(op, dtypes=tuple(rows), attributes=told)
+
+
+def disagreement(
+    forward: Op, backward: Op, tie: Tie, count: int = 4, seed: int = SEED, extents: Sequence[int] = EXTENTS
+) -> str | None:
+    """The first call on which an operation's gradient is not what differences say; None where there is none."""
+    ours, theirs = doubled(forward), doubled(backward)
+    judge = _Judge(ours, theirs, tie, np.random.default_rng(seed))
+    compared = 0
+    for number, sample in enumerate(samples(ours, 2 * count, seed, extents)):
+        row = sample.call.row or {}
+        if compared == count:
+            break
+        if not all(row[name] == "f64" for name in (*tie.results.values(), *tie.seeds.values())):
+            continue
+        compared += 1
+        with np.errstate(all="ignore"):
+            said = judge.compare(sample, number)
+        if said is not None:
+            return f"{backward.op} is not the gradient of {forward.op}: {said}"
+    return None if compared else f"no legal call of {forward.op} was found on which to compare its gradient"
+
+
+class _Judge:
+    def __init__(self, forward: Op, backward: Op, tie: Tie, rng: np.random.Generator) -> None:
+        self.forward, self.backward, self.tie, self.rng = forward, backward, tie, rng
+
+    def compare(self, sample: Sample, number: int) -> str | None:
+        """Both sides on one call, for each gradient by itself."""
+        whole = number % 2 == 1
+        arrays = {t.name: a for t, a in zip(self.forward.inputs, sample.arrays) if a is not None}
+        if number % 3 == 2:  # on both sides of 0
+            arrays = {n: np.asarray(a - 1) if a.dtype == np.float64 else a for n, a in arrays.items()}
+        if whole:
+            arrays = {n: self.counted(a) if a.dtype == np.float64 else a for n, a in arrays.items()}
+        outputs = self.run(arrays, sample)
+        seeds = {of: self.cotangent(outputs[of], whole) for of in self.tie.seeds.values() if of in outputs}
+        results = self.gradients(arrays, outputs, seeds, sample)
+        if isinstance(results, str):
+            return f"{results}, of {self.described(arrays, sample)}"
+        for name, of in self.tie.results.items():
+            if name not in results or of not in arrays or not arrays[of].size:
+                continue
+            exact = whole and self.linear(name, of)
+            if whole and not exact:
+                continue
+            along = self.counted(arrays[of]) if whole else self.rng.normal(size=arrays[of].shape)
+            found = float(np.sum(self.folded(name, of, results[name], arrays[of], sample) * along))
+            wanted = self.differences(arrays, of, along, seeds, sample, (1.0,) if exact else STEPS)
+            size = float(np.sum(np.abs(results[name]))) + 1
+            if not np.isfinite([found, *wanted]).all():
+                continue
+            near = 1e-9 if exact else NEAR
+            if not any(abs(found - difference) <= near * size for difference in wanted):
+                return f"{name} gives {found:.9g}, differences {wanted[0]:.9g}, for {self.described(arrays, sample)}"
+        return None
+
+    def counted(self, array: Any) -> Any:
+        return np.asarray(self.rng.integers(-3, 4, array.shape), np.float64)
+
+    def cotangent(self, array: Any, whole: bool) -> Any:
+        return self.counted(array) if whole else np.asarray(self.rng.normal(size=array.shape))
+
+    def given(self, op: Op, arrays: Mapping[str, Any]) -> list[Any]:
+        found = [(tensor, arrays.get(tensor.name)) for tensor in op.inputs]
+        return [[array] if tensor.joined and array is not None else array for tensor, array in found]
+
+    def run(self, arrays: Mapping[str, Any], sample: Sample) -> dict[str, Any]:
+        return compute_steps(self.forward, self.given(self.forward, arrays), sample.attributes)
+
+    def gradients(
+        self, arrays: Mapping[str, Any], outputs: Mapping[str, Any], seeds: Mapping[str, Any], sample: Sample
+    ) -> dict[str, Any] | str:
+        """What the gradient's operation gives, or why it takes no such call."""
+        all_arrays = {**arrays, **outputs}
+        given = {name: all_arrays[of] for name, of in self.tie.values.items() if of in all_arrays}
+        given |= {name: seeds[of] for name, of in self.tie.seeds.items() if of in seeds}
+        names = {attribute.name for attribute in self.backward.attributes}
+        attributes = {name: value for name, value in sample.attributes.items() if name in names}
+        inputs = self.given(self.backward, given)
+        call = validate_steps(self.backward, inputs, attributes)
+        if not call.accepted:
+            return f"it refuses a call ({', '.join(call.violations)})"
+        self.places = call.places
+        return compute_steps(self.backward, inputs, attributes)
+
+    def differences(
+        self,
+        arrays: Mapping[str, Any],
+        of: str,
+        along: Any,
+        seeds: Mapping[str, Any],
+        sample: Sample,
+        steps: Sequence[float],
+    ) -> list[float]:
+        def total(step: float) -> float:
+            outputs = self.run({**arrays, of: np.asarray(arrays[of] + step * along)}, sample)
+            return float(sum(np.sum(seed * outputs[name]) for name, seed in seeds.items()))
+
+        return [(total(step) - total(-step)) / (2 * step) for step in steps]
+
+    def folded(self, name: str, of: str, result: Any, array: Any, sample: Sample) -> Any:
+        """A gradient at the cells that an input is stretched to, added up where they are one cell of it."""
+        if result.shape == array.shape:
+            return result
+        tensor: Tensor = self.forward.tensor(of)
+        full, own = self.places[name], sample.call.places[of]
+        gone = [
+            s for axis in tensor.dims for s in full.get(axis, ())[: len(full.get(axis, ())) - len(own.get(axis, ()))]
+        ]
+        result = np.sum(result, axis=tuple(gone))
+        stretched = tuple(n for n, (a, b) in enumerate(zip(result.shape, array.shape, strict=True)) if a != b)
+        return np.sum(result, axis=stretched, keepdims=True)
+
+    def linear(self, name: str, of: str) -> bool:
+        """Whether a gradient depends neither on its own input nor on what was made of it."""
+        outputs = {tensor.name for tensor in self.forward.outputs}
+        wrong = {theirs for theirs, ours in self.tie.values.items() if ours == of or ours in outputs}
+        return not wrong & sources(self.backward, name) and not jumps(self.forward, of)
+
+    def described(self, arrays: Mapping[str, Any], sample: Sample) -> str:
+        shapes = [f"{name} {list(array.shape)}" for name, array in arrays.items()]
+        return ", ".join([*shapes, *(f"{name}={value}" for name, value in sample.attributes.items())])
+
+
+def jumps(op: Op, name: str) -> bool:
+    """Whether functions or choices stand on the way from an input to the outputs: flat, perhaps, but not linear."""
+    moving = {name}
+    for part in program(op).parts:
+        trees = [formula.value for formula in part.formulas if any(r.tensor in moving for r in formula.reads)]
+        if trees:
+            moving.add(part.target.tensor)
+        if any(isinstance(n, Call) and n.function not in ("prod", "number") for t in trees for n in expr.walk(t)):
+            return True
+    return False
+
+
+def sources(op: Op, name: str) -> set[str]:
+    """Everything that the cells of an array are made of."""
+    found = {name}
+    for part in reversed(program(op).parts):
+        if part.target.tensor in found:
+            found |= {read.tensor for read in part.reads}
+    return found

@@ -1,0 +1,187 @@
+"""Small legal calls of an operation of steps, sampled from its declarations alone, the same ones at every run.
+
+In: an operation of steps. Out: inputs of real numbers, attributes, and what the call means. Sizes are chosen first and
+arrays follow; what breaks a rule of the spec is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..language import expr
+from ..language.evaluate import evaluate
+from ..language.expr import Call, Inexact, Name
+from ..language.model import Attribute, Op, Tensor
+from ..language.types import symbol_of
+from .extents import each
+from .step_call import StepValidation
+from .validate import NUMPY
+from .validate_steps import validate_steps
+
+SEED = 20240229
+TRIES = 300
+EXTENTS = (1, 2, 2, 3, 3, 4)
+NUMBERS = (0.5, 1.0, 2.0, 3.0)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A legal call: an array per input, None where it is left out."""
+
+    arrays: tuple[Any, ...]
+    attributes: dict[str, Any]
+    call: StepValidation
+
+
+def samples(op: Op, count: int, seed: int = SEED, extents: Sequence[int] = EXTENTS) -> Iterator[Sample]:
+    """Up to so many legal calls; fewer where legal ones are rare."""
+    sampler = _Sampler(op, np.random.default_rng(seed), extents)
+    found = 0
+    for number in range(TRIES):
+        sample = sampler.draw(number)
+        if sample is not None:
+            found += 1
+            yield sample
+        if found == count:
+            return
+
+
+class _Sampler:
+    def __init__(self, op: Op, rng: np.random.Generator, extents: Sequence[int]) -> None:
+        self.op, self.rng, self.choices = op, rng, extents
+
+    def one(self, items: Sequence[Any]) -> Any:
+        return items[int(self.rng.integers(len(items)))]
+
+    def draw(self, number: int) -> Sample | None:
+        op = self.op
+        rank = int(self.rng.integers(op.spatial_rank.min, op.spatial_rank.max + 1))
+        facts = self.sizes(rank)
+        values: dict[str, Any] = {}
+        self.lacking = {
+            tensor.dims[axis].text for tensor in op.tensors for axis in tensor.may_lack if self.rng.random() < 0.3
+        }
+        facts |= dict.fromkeys(self.lacking, 1)
+        row = op.dtypes[number % len(op.dtypes)]
+        for attribute in op.attributes:
+            self.value(attribute, facts, values, rank, row)
+        try:
+            self.named(facts, values)
+            for attribute in (a for a in op.attributes if a.per):
+                values[attribute.name or ""] = self.entries(attribute, facts[attribute.per or ""])
+            arrays = tuple(self.array(tensor, facts, values, row) for tensor in op.inputs)
+        except (Inexact, KeyError, ValueError):
+            return None
+        given: list[Any] = [[a] if t.joined and a is not None else a for t, a in zip(op.inputs, arrays)]
+        stated = {name: value for name, value in values.items() if value is not None}
+        call = validate_steps(op, given, stated)
+        return Sample(arrays, stated, call) if call.accepted else None
+
+    def sizes(self, rank: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for dim in self.op.dims.values():
+            least = dim.min or 0
+            count = rank if dim.per_axis else self.one((0, 1, 1, 2)) if dim.run else None
+            if count is None:
+                found[dim.symbol] = max(self.one(self.choices), least)
+            else:
+                found[dim.symbol] = tuple(max(self.one(self.choices), least) for _ in range(count))
+        return found
+
+    def value(
+        self, attribute: Attribute, facts: dict[str, Any], values: dict[str, Any], rank: int, row: Mapping[str, str]
+    ) -> None:
+        """A value of an attribute, and the fact that formulas see; what says where axes stand comes with the arrays."""
+        name = attribute.name or ""
+        if attribute.dtype_of:
+            values[name] = row[attribute.dtype_of]
+        elif attribute.type == "string":
+            values[name] = self.one(attribute.values or ()).value
+        elif attribute.type == "bool":
+            values[name] = facts[symbol_of(attribute)] = bool(self.rng.integers(2))
+        elif attribute.locates or attribute.order_of or attribute.per:
+            values[name] = None
+        elif attribute.type == "s64[]":
+            facts[symbol_of(attribute)] = tuple(self.whole(attribute) for _ in range(rank))
+            values[name] = list(facts[symbol_of(attribute)])
+        else:
+            value = self.one(NUMBERS) if attribute.type == "f32" else self.whole(attribute)
+            values[name] = facts[symbol_of(attribute)] = value
+
+    def whole(self, attribute: Attribute) -> int:
+        least = attribute.min if attribute.min is not None else -1
+        value = least + int(self.rng.integers(0, 3))
+        return min(value, attribute.max if attribute.max is not None else value)
+
+    def entries(self, attribute: Attribute, count: int) -> list[Any]:
+        real = attribute.type == "f32[]"
+        return [self.one(NUMBERS) if real else self.whole(attribute) for _ in range(count)]
+
+    def named(self, facts: dict[str, Any], values: Mapping[str, Any]) -> None:
+        """The named values that follow; KeyError where one follows from nothing."""
+        pending = {
+            symbol: let.value or let.cases[str(values[let.by or ""]).lower()] for symbol, let in self.op.lets.items()
+        }
+        while pending:
+            symbol = next((s for s, found in pending.items() if expr.names(found.tree) <= facts.keys()), "")
+            facts[symbol] = evaluate(pending.pop(symbol).tree, facts)
+
+    # Arrays.
+
+    def array(self, tensor: Tensor, facts: Mapping[str, Any], values: dict[str, Any], row: Mapping[str, str]) -> Any:
+        """An input with real numbers about 1 and about 0, or whole ones; None where the call leaves it out."""
+        wanted = tensor.when is None or bool(evaluate(tensor.when.tree, facts))
+        if not wanted or (tensor.optional and self.rng.random() < 0.3):
+            return None
+        order = list(tensor.dims)
+        if tensor.layout is not None:
+            word = values[tensor.layout]
+            order = list(self.op.layouts[tensor.layout][str(word).lower() if isinstance(word, bool) else word])
+        order = [axis for axis in order if axis not in tensor.may_lack or tensor.dims[axis].text not in self.lacking]
+        shape = self.placed(tensor, {axis: self.extents(tensor, axis, facts) for axis in order}, values)
+        dtype = NUMPY[row[tensor.name]]
+        if dtype == np.bool_:
+            return np.asarray(self.rng.integers(0, 2, shape), bool)
+        if np.dtype(dtype).kind in "iu":
+            return np.asarray(self.rng.integers(0, 4, shape), dtype)
+        return np.asarray(self.rng.uniform(0.3, 1.7, shape), dtype)
+
+    def extents(self, tensor: Tensor, axis: str, facts: Mapping[str, Any]) -> tuple[int, ...]:
+        """The extents of an axis in this array: of one that broadcasts some are 1, and of a run some are not there."""
+        value = evaluate(tensor.dims[axis].tree, facts)
+        whole = each(value)
+        if min(whole, default=0) < 0:
+            raise ValueError(axis)
+        if axis not in tensor.broadcast or tensor.broadcast_if or self.rng.random() < 0.5:
+            return whole
+        kept = whole[int(self.rng.integers(0, len(whole) + 1)) :] if isinstance(value, tuple) else whole
+        return tuple(1 if self.rng.random() < 0.3 else extent for extent in kept)
+
+    def placed(self, tensor: Tensor, extents: Mapping[str, tuple[int, ...]], values: dict[str, Any]) -> list[int]:
+        """The shape of an array; attributes that say where its axes stand are chosen here."""
+        owners = [(axis, extent) for axis, found in extents.items() for extent in found]
+        for attribute in (a for a in self.op.attributes if a.locates):
+            name, symbol = attribute.name or "", Name(self.op.dims[attribute.locates or ""].symbol)
+            axes = [axis for axis, extent in tensor.dims.items() if _run(extent.tree) == symbol]
+            if not axes:
+                continue
+            if attribute.type == "s64":
+                before = sum(len(extents[axis]) for axis in list(extents)[: list(extents).index(axes[0])])
+                values[name] = before if values[name] is None else values[name]
+                continue
+            if values[name] is None:
+                values[name] = sorted(int(spot) for spot in self.rng.permutation(len(owners))[: len(extents[axes[0]])])
+            if axes[0] not in extents:
+                continue
+            inner = iter(extents[axes[0]])
+            outer = (extent for axis, extent in owners if axis != axes[0])
+            return [next(inner) if spot in values[name] else next(outer) for spot in range(len(owners))]
+        return [extent for _, extent in owners]
+
+
+def _run(tree: expr.Expr) -> expr.Expr:
+    return tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree

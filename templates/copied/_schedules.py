@@ -1,0 +1,96 @@
+"""Schedules of the kernels of steps, as a table: along which letter the lanes of a phase go.
+
+In: the letters that a phase's lanes may go along, and how a call's arrays lie in memory along each. Out: one of them,
+and the row of the table that chose it. A row's `holds` looks at roles, extents and distances and at nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+ENOUGH = 16  # cells that fill vectors
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A letter that lanes may go along: whether tasks have it for themselves, and the axes of tensors that it walks."""
+
+    letter: str
+    own: bool
+    walks: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A letter in a call: how many cells it has, and how far its neighbours lie apart in each tensor that it walks."""
+
+    lanes: Lanes
+    extent: int
+    steps: tuple[int, ...]
+
+    @property
+    def near(self) -> bool:
+        """Whether neighbours are neighbours in memory, or one cell for all, wherever they stand."""
+        return all(step in (0, 1) for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A row: for which letters it holds, what kernels do then, and the figure that chose it."""
+
+    name: str
+    when: str
+    then: str
+    holds: Callable[[Candidate], bool]
+    figure: str
+
+
+# The first row that holds for a letter of the phase is taken; of several letters the longest.
+# Figures: one thread of an AMD Zen 5 with AVX-512, gcc 12.2, f32, time of what the row is chosen over to its own.
+SCHEDULES = (
+    Schedule(
+        "block",
+        "tasks have the letter for themselves, neighbours lie together, 16 or more",
+        "tasks have blocks of up to 4096 lanes; reduced letters are loops around them",
+        lambda c: c.lanes.own and c.near and c.extent >= ENOUGH,
+        "sum over the first axis of 1024 x 1024: 'row' through room 6.4",
+    ),
+    Schedule(
+        "row",
+        "the letter is reduced or of a row, neighbours lie together, 16 or more",
+        "a task has whole rows; what is reduced adds up in 32 lanes, put together in one order",
+        lambda c: not c.lanes.own and c.near and c.extent >= ENOUGH,
+        "softmax over the last axis of 1024 x 1024: one lane at a time 39",
+    ),
+    Schedule(
+        "block through room",
+        "tasks have the letter for themselves, it has 16 cells or more",
+        "as 'block', in blocks of up to 512; rows whose cells lie apart are copied first",
+        lambda c: c.lanes.own and c.extent >= ENOUGH,
+        "add of 1024 x 1024 and a transposed view: 'rest' 1.0, with twice the stores",
+    ),
+    Schedule(
+        "row through room",
+        "the letter has 16 cells or more",
+        "as 'row', in rows of up to 512 that are copied first",
+        lambda c: c.extent >= ENOUGH,
+        "none: what is left where no letter lies together",
+    ),
+    Schedule(
+        "rest",
+        "always",
+        "as the others, with vectors that are filled in part",
+        lambda c: True,
+        "none: what is left",
+    ),
+)
+
+
+def chosen(candidates: Sequence[Candidate]) -> tuple[int, Schedule | None]:
+    """The number of the letter to take, and the row that says so; none where a phase has no letters."""
+    for row in SCHEDULES if candidates else ():
+        held = [number for number, candidate in enumerate(candidates) if row.holds(candidate)]
+        if held:
+            return max(held, key=lambda number: candidates[number].extent), row
+    return 0, None

@@ -1,0 +1,230 @@
+"""The kernels of an operation of steps: what they are compiled from, and all that one is told of a call.
+
+In: a resolved call and arrays of any strides. Out: a `StepPlan`, which needs the addresses of arrays and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as member
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from . import _contractions, _engine, _isa, _load, _team
+from ._arrays import Array, pointer
+from ._axes import Places
+from ._description import HERE
+from ._dtypes import BITS, C_TYPES, DTYPES
+from ._operation import Operation
+from ._rules import Extent
+from ._schedules import Lanes, Schedule
+from ._step_sizes import ArrayInfo, Field, Sizes
+from ._team import CDEF
+from ._units import Unit
+
+# Kernels of steps are loops that compilers make vectors of, which -O3 does to all of them. No kernel reads errno or the
+# flags of exceptions, which would keep branches in loops. Without contraction every compiler gives the same bits.
+FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a call: its shape, and where its axes stand."""
+
+    shape: tuple[int, ...]
+    places: Places
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A legal call. `terms` counts the terms of all steps.
+
+    `absent` names the outputs that it does not have. `between` says of each array between steps which phase has it for
+    itself (-1: none), and how many cells it has, for each letter that lanes may go along.
+    """
+
+    row: int
+    words: Mapping[str, str]
+    values: Mapping[str, Extent]
+    places: Mapping[str, Places]
+    outputs: Mapping[str, Output]
+    absent: frozenset[str]
+    lists: Mapping[str, Sequence[float]]
+    between: Mapping[str, tuple[int, tuple[int, ...]]]
+    terms: int
+    letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
+    group_class: str | None = None
+
+    @property
+    def shape(self) -> Any:
+        """The output's shape, or those of all outputs."""
+        shapes = tuple(output.shape for name, output in self.outputs.items() if name not in self.absent)
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    @property
+    def arrangements(self) -> Mapping[str, int]:
+        return {}
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A call whose kernel needs nothing but the addresses of its arrays."""
+
+    kernel: Callable[..., None]
+    sizes: Any
+    terms: int
+    ffi: Any
+    inputs: tuple[
+        tuple[Any, Any], ...
+    ]  # per input the C type of its pointer, and the dtype of its bits where it needs one
+    absent: tuple[Any, ...]  # per input what stands for one that is left out
+    lists: tuple[Any, ...]
+    outputs: tuple[tuple[Any, Any, tuple[int, ...], Any], ...]  # C type, bits, shape and dtype
+    workers: Callable[[int], tuple[Any, int]]  # for a number of them, the team and the bytes of memory
+    alone: tuple[Any, int]
+    phases: int
+    begins: Mapping[str, tuple[int, int]]  # of each shared array between steps its place in memory, and its cells
+    schedules: tuple[tuple[str, Schedule], ...]
+    stand_ins: tuple[Any, ...]  # per input the array that stands for one that is left out
+    keeps: tuple[Any, ...]  # what other pointers lead to
+
+
+@dataclass(frozen=True)
+class StepKernels(Operation):
+    """What the generated module says of an operation of steps."""
+
+    arrays_: tuple[ArrayInfo, ...] = ()
+    fields: tuple[Field, ...] = ()
+    outputs: tuple[str, ...] = ()
+    phases: tuple[tuple[Lanes, ...], ...] = ()
+    accumulate: tuple[str, ...] = ()  # the type that each row adds up in
+    words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
+    dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    contractions: tuple[_contractions.Contraction, ...] = ()
+    roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
+    # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
+    # after the other, the size that is that axis' extent.
+    joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
+
+    def planned_steps(self, resolution: Steps, arrays: Mapping[str, Array]) -> StepPlan:
+        """All that a kernel is told of a call, for arrays of these strides."""
+        label, row = self.rows[resolution.row]
+        isa, _ = self.choice(label)
+        library = self.library(isa, label, "")
+        ffi = library.ffi
+        whole, places = dict(arrays), dict(resolution.places)
+        keeps: list[Any] = []
+        for info in self.arrays_:
+            if info.role == "list":
+                whole[info.name] = np.asarray(resolution.lists[info.name], np.dtype(info.dtype))
+                places[info.name] = {"E": (0,)}
+                keeps.append(whole[info.name])
+            elif info.role == "output":
+                places[info.name] = resolution.outputs[info.name].places
+            elif info.role == "input" and info.name not in whole:  # one cell stands for an input that is left out
+                whole[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        itemsize = DTYPES[self.accumulate[resolution.row]].itemsize
+        told = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
+        values, memory_ = told.members()
+        sizes = ffi.new(f"opwright_{self.function}_sizes *")
+        for name, value in values.items():
+            setattr(sizes, name, value)
+        kinds = {
+            info.name: ffi.typeof(f"{self.c_type(info, resolution.row)} *")
+            for info in self.arrays_
+            if info.role != "between"
+        }
+
+        def bits(name: str) -> Any:
+            return BITS.get(DTYPES[row[name]])
+
+        def stand_in(name: str) -> Any:
+            return None if name in arrays else pointer(ffi, kinds[name], whole[name])
+
+        @cache
+        def workers(number: int) -> tuple[Any, int]:
+            team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
+            return team, memory_.bytes(number)
+
+        shapes = {name: output.shape for name, output in resolution.outputs.items()}
+        return StepPlan(
+            kernel=getattr(library.lib, f"{self.function}_{label}_{isa.name}"),
+            sizes=sizes,
+            terms=resolution.terms,
+            ffi=ffi,
+            inputs=tuple((kinds[info.name], bits(info.name)) for info in self.inputs),
+            absent=tuple(stand_in(info.name) for info in self.inputs),
+            lists=tuple(
+                pointer(ffi, kinds[info.name], whole[info.name]) for info in self.arrays_ if info.role == "list"
+            ),
+            outputs=tuple((kinds[name], bits(name), shapes[name], DTYPES[row[name]]) for name in self.outputs),
+            workers=workers,
+            alone=workers(1),
+            phases=len(self.phases),
+            begins={name: (values[f"{name}_at"], cells[0]) for name, (n, cells) in resolution.between.items() if n < 0},
+            schedules=tuple(told.schedules),
+            stand_ins=tuple(None if info.name in arrays else whole[info.name] for info in self.inputs),
+            keeps=tuple(keeps),
+        )
+
+    def c_type(self, info: ArrayInfo, row: int) -> str:
+        if info.role == "between":
+            return C_TYPES[self.accumulate[row]]
+        return C_TYPES[info.dtype if info.role == "list" else self.rows[row][1][info.name]]
+
+    def isas(self, label: str) -> tuple[_isa.Isa, ...]:
+        """The instruction sets that kernels are compiled for: those whose numerics are those of the spec."""
+        return tuple(isa for isa in _isa.ISAS if not isa.fast or "f32" in isa.dtypes)
+
+    def unit(self, isa: _isa.Isa, label: str, part: str, fixed: str = "", literals: Any = ()) -> Unit:
+        """What is compiled for an instruction set and a dtype row."""
+        return Unit(
+            f"opwright_{self.function}_{label}_{isa.name}",
+            self.declarations(isa, [label], part),
+            (HERE / "c" / f"{self.function}_{label}.c",),
+            (_engine.INCLUDE,),
+            (*FLAGS, *isa.flags, f"-DOPWRIGHT_ISA={isa.name}"),
+        )
+
+    def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
+        """The compiled kernel of a dtype row, built at first use."""
+        key = (self.function, isa.name, label)
+        if key not in _libraries:
+            _libraries[key] = _load.load(self.unit(isa, label, part))
+        return _libraries[key]
+
+    def declarations(self, isa: _isa.Isa, labels: Sequence[str], part: str) -> str:
+        """The C declarations of the kernels of a library."""
+        members = "".join(f"    {f.c_type} {f.name}{f'[{f.length}]' if f.length else ''};\n" for f in self.fields)
+        sizes = f"opwright_{self.function}_sizes"
+        lines = [CDEF, "typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
+        lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n")
+        for number, (label, _) in enumerate(self.rows):
+            if label in labels:
+                pointers = [
+                    f"{'const ' if info.role in ('input', 'list') else ''}{self.c_type(info, number)} *{info.name}"
+                    for info in self.arrays_
+                    if info.role != "between"
+                ]
+                head = f"void {self.function}_{label}_{isa.name}({', '.join(pointers)}, const {sizes} *sizes"
+                lines.append(f"{head}, int64_t first, int64_t last, const opwright_team *team, void *scratch);\n")
+        return "".join(lines)
+
+    def copied(self, value: Array) -> bool:
+        """Whether kernels cannot walk an array as it is."""
+        return not is_walkable(value)
+
+
+_libraries: dict[tuple[str, ...], _load.Library] = {}
+
+
+def is_walkable(array: Array) -> bool:
+    """Whether the elements of an array stand at whole multiples of their size from each other."""
+    return array.flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides)
+
+
+def walkable(array: Array) -> Array:
+    return array if is_walkable(array) else array.copy(order="C")

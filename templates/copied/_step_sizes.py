@@ -1,0 +1,192 @@
+"""What kernels of steps are told of a call: sizes, strides as they are, schedules, and how their memory is laid out.
+
+In: a resolved call and the arrays that it has. Out: the members of the struct of sizes, and bytes of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._arrays import Array
+from ._axes import Places
+from ._schedules import Candidate, Lanes, Schedule, chosen
+
+LINE = 64  # bytes; what tasks of different threads write begins at lines of its own
+
+Along = dict[tuple[str, str], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A member of the struct of sizes: `kind` says what it holds, `of` and `axis` of what."""
+
+    name: str
+    kind: str
+    of: str
+    axis: str = ""
+    length: int = 0
+    neutral: int = 0
+    c_type: str = "int64_t"
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """An array that kernels take: its role, its axes, and the number that it reads as where it is left out."""
+
+    name: str
+    role: str  # input, list, output, between
+    axes: Mapping[str, str]  # axis to the symbol of its run; '' where it is none
+    absent: float = 0.0
+    dtype: str = ""  # of a list
+    sizes: Mapping[str, str] = field(default_factory=dict)  # where inputs are joined: axis to the symbol of its extent
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of scratch memory: those that all tasks share, and those of each thread."""
+
+    shared: int
+    task: int
+
+    def bytes(self, workers: int) -> int:
+        return self.shared + self.task * workers
+
+
+@dataclass
+class Sizes:
+    """A call as its kernel sees it."""
+
+    fields: Sequence[Field]
+    infos: Sequence[ArrayInfo]
+    phases: Sequence[Sequence[Lanes]]
+    words: Mapping[str, tuple[str, ...]]
+    resolution: Any
+    places: Mapping[str, Places]
+    arrays: Mapping[str, Array]
+    itemsize: int  # of what values are made in
+    schedules: list[tuple[str, Schedule]] = field(default_factory=list)  # of every phase that has lanes
+
+    def members(self) -> tuple[dict[str, Any], Memory]:
+        """The values of the struct's members, and the memory that a call needs."""
+        runs = self.runs()
+        values: dict[str, Any] = {}
+        for entry in self.fields:
+            if entry.kind in ("value", "rank", "extents", "word", "stride"):
+                values[entry.name] = self.member(entry, runs)
+        lanes = [self.lanes(letters, runs) for letters in self.phases]
+        values["lanes_"] = lanes
+        memory = self.memory(lanes, values)
+        if any(entry.kind == "bytes" for entry in self.fields):
+            values["task_bytes_"] = memory.task
+        return values, memory
+
+    def member(self, entry: Field, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> Any:
+        if entry.kind == "rank":
+            return len(runs[entry.of][0])
+        if entry.kind == "extents":
+            return runs[entry.of][0]
+        if entry.kind == "word":
+            return self.words[entry.of].index(self.resolution.words[entry.of])
+        if entry.kind == "value":
+            value = self.resolution.values[entry.of]
+            return (entry.neutral,) * (entry.length - len(value)) + tuple(value) if entry.length else value
+        steps = self.strides(entry.of, entry.axis, runs)
+        if self.info(entry.of).axes[entry.axis]:
+            return steps
+        if entry.length:
+            return (0,) * (entry.length - len(steps)) + tuple(steps)
+        return steps[0] if steps else 0
+
+    def info(self, name: str) -> ArrayInfo:
+        return next(info for info in self.infos if info.name == name)
+
+    def strides(self, name: str, axis: str, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> tuple[int, ...]:
+        """How far neighbours along an axis lie apart, in elements; 0 where one cell serves all."""
+        symbol = self.info(name).axes[axis]
+        if symbol:
+            return runs[symbol][1][name, axis]
+        return _steps_of(self.arrays[name], self.places.get(name, {}).get(axis, ()))
+
+    def runs(self) -> dict[str, tuple[tuple[int, ...], Along]]:
+        """Of every run its extents, and the strides of each array along it, with as few axes as all arrays allow."""
+        found = {}
+        for symbol, counted in {entry.of: entry.axis for entry in self.fields if entry.kind == "rank"}.items():
+            extents = self.resolution.values[symbol]
+            along = {}
+            outputs_first = sorted(self.infos, key=lambda info: info.role != "output")
+            for info in outputs_first:
+                for axis in (axis for axis, of in info.axes.items() if of == symbol):
+                    steps = _steps_of(self.arrays[info.name], self.places.get(info.name, {}).get(axis, ()))
+                    along[info.name, axis] = (0,) * (len(extents) - len(steps)) + tuple(steps)
+            found[symbol] = merged(extents, along) if counted else merged(*in_memory_order(extents, along))
+        return found
+
+    def lanes(self, letters: Sequence[Lanes], runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> int:
+        """Along which of its letters the lanes of a phase go."""
+        candidates = []
+        for letter in letters:
+            extents, steps = [1], list[int]()
+            for name, axis in letter.walks:
+                strides = self.strides(name, axis, runs)
+                symbol = self.info(name).axes[axis]
+                spots = self.places.get(name, {}).get(axis, ())
+                if name in self.resolution.absent or (not symbol and not spots):
+                    continue
+                extents.append(runs[symbol][0][-1] if symbol else self.arrays[name].shape[spots[-1]])
+                steps += strides[-1:]
+            candidates.append(Candidate(letter, max(extents), tuple(steps)))
+        number, row = chosen(candidates)
+        if row is not None:
+            self.schedules.append((letters[number].letter, row))
+        return number
+
+    def memory(self, lanes: Sequence[int], values: dict[str, Any]) -> Memory:
+        """Where each array between steps begins: those that all tasks share, then those of a task."""
+        end = {True: 0, False: 0}
+        begins: dict[str, tuple[bool, int]] = {}
+        for name, (phase, cells) in self.resolution.between.items():
+            private = phase >= 0
+            begins[name] = private, end[private]
+            number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
+            end[private] += -(-number * self.itemsize // LINE) * LINE
+        for name, (private, begin) in begins.items():
+            values[f"{name}_at"] = begin + (end[False] if private else 0)
+        return Memory(end[False], end[True])
+
+
+def _steps_of(array: Array, spots: Sequence[int]) -> tuple[int, ...]:
+    """The strides of some axes in elements; 0 for those of extent 1, of which any cell is the only one."""
+    return tuple(0 if array.shape[spot] == 1 else array.strides[spot] // array.itemsize for spot in spots)
+
+
+def in_memory_order(extents: Sequence[int], along: Along) -> tuple[tuple[int, ...], Along]:
+    """The axes of a run by how far their neighbours lie apart in the first array that tells, the nearest last."""
+
+    def far(axis: int) -> tuple[int, ...]:
+        return tuple(abs(strides[axis]) for strides in along.values())
+
+    order = sorted(range(len(extents)), key=far, reverse=True)
+    return tuple(extents[axis] for axis in order), {
+        key: tuple(strides[axis] for axis in order) for key, strides in along.items()
+    }
+
+
+def merged(extents: Sequence[int], along: Along) -> tuple[tuple[int, ...], Along]:
+    """Axes put together where every array goes through both as through one; those of extent 1 left out."""
+    kept: list[int] = []
+    steps: list[list[int]] = []  # per kept axis, the step of every array
+    for axis, extent in enumerate(extents):
+        if extent == 1:
+            continue
+        own = [strides[axis] for strides in along.values()]
+        if kept and all(outer == inner * extent for outer, inner in zip(steps[-1], own)):
+            kept[-1] *= extent
+            steps[-1] = own
+        else:
+            kept.append(extent)
+            steps.append(own)
+    if not kept:
+        kept, steps = [1], [[0] * len(along)]
+    return tuple(kept), {key: tuple(step[at] for step in steps) for at, key in enumerate(along)}

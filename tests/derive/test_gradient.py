@@ -1,0 +1,207 @@
+"""Gradients that are derived from semantics: what they read like, and that differences and PyTorch agree with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opwright.derive.gradient.rules import OF_ONE
+from opwright.derive.gradient.statements import Underivable
+from opwright.gradients import gradient_text, why_none
+from opwright.language.expr import parse
+from opwright.language.model import Op
+from opwright.language.spelling import spell
+from opwright.load import load_texts
+from opwright.oracle.slopes import disagreement, tied
+from support.random_programs import Programs
+
+SPECS = Path(__file__).parents[1] / "data" / "steps"
+TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SPECS.glob("*.yaml"))}
+PROGRAMS = 400 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 12
+
+
+def loaded(text: str) -> Op:
+    (op,) = load_texts({"op.yaml": text}).ops
+    return op
+
+
+def steps(text: str) -> list[str]:
+    """The lines of a spec's steps."""
+    said = text[text.index("  steps:\n") + len("  steps:\n") : text.index("relations:")]
+    return [line.strip().removeprefix("- ") for line in said.splitlines()]
+
+
+READS: tuple[tuple[str, list[str]], ...] = (
+    ("add", ["diff_src_0[x] = diff_dst[x]", "diff_src_1[x] = diff_dst[x]"]),
+    ("mat_mul", [
+        "diff_src[b, m, k] += diff_dst[b, m, n] * weights[b, k, n]",
+        "diff_weights[b, k, n] += diff_dst[b, m, n] * src[b, m, k]",
+        "diff_bias[n] += diff_dst[b, m, n]",
+    ]),
+    ("soft_max", [
+        "total_sum[b, a] += diff_dst[b, c, a] * dst[b, c, a]",
+        "diff_src[b, c, a] = dst[b, c, a] * (diff_dst[b, c, a] - total_sum[b, a])",
+    ]),
+    ("reduce_sum", ["diff_src[k, r] = diff_dst[k, 0]"]),
+    ("select", [
+        "diff_src_0[x] = select(cond[x] != 0, diff_dst[x], 0)",
+        "diff_src_1[x] = select(cond[x] != 0, 0, diff_dst[x])",
+    ]),
+    ("spread", ["diff_src[n, i] += diff_dst[n, i * S + k]"]),
+    ("nearest", ["diff_src[n, floor(o * I / T)] += diff_dst[n, o]"]),
+    ("max_pool", [
+        "dst_first[n, c, o] min= select(src[n, c, o * S + k * D - P] == dst[n, c, o], number(k), inf)",
+        "diff_src[n, c, o * S + k * D - P] += select(number(k) == dst_first[n, c, o], diff_dst[n, c, o], 0)",
+    ]),
+    ("layer_norm", [
+        "total[b] += src[b, c]",
+        "mean[b] = total[b] / prod(C)",
+        "square[b] += (src[b, c] - mean[b]) * (src[b, c] - mean[b])",
+        "variance[b] = square[b] / prod(C)",
+        "variance_sum[b] += diff_dst[b, c] * gamma[c] * (src[b, c] - mean[b])",
+        "rsqrt_of_variance[b] = rsqrt(variance[b] + epsilon)",
+        "diff_square[b] = (diff_variance[b] - 0.5 * pow(rsqrt_of_variance[b], 3) * variance_sum[b]) / prod(C)",
+        "mean_sum[b] += diff_dst[b, c] * gamma[c]",
+        "diff_total[b] = (diff_mean[b] - rsqrt_of_variance[b] * mean_sum[b]) / prod(C)",
+        "diff_src[b, c] = diff_dst[b, c] * rsqrt_of_variance[b] * gamma[c]"
+        " + 2 * diff_square[b] * (src[b, c] - mean[b]) + diff_total[b]",
+        "diff_gamma[c] += diff_dst[b, c] * rsqrt_of_variance[b] * (src[b, c] - mean[b])",
+        "diff_beta[c] += diff_dst[b, c]",
+    ]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "expected"), READS, ids=lambda part: part if isinstance(part, str) else "")
+def test_a_derived_gradient_reads_as_a_person_would_write_it(name: str, expected: list[str]) -> None:
+    text, _ = gradient_text(loaded(TEXTS[name]))
+    assert steps(text) == expected
+
+
+NONE = {
+    "greater_equal": "real numbers both in its inputs and in its outputs",
+    "quantize": "real numbers both in its inputs and in its outputs",
+    "static_transpose": "orders the axes of 'dst'",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_operation_has_a_gradient_that_differences_agree_with_or_a_reason(name: str) -> None:
+    op = loaded(TEXTS[name])
+    if name in NONE:
+        assert NONE[name] in why_none(op)
+        return
+    _, backward = gradient_text(op)
+    assert disagreement(op, backward, tied(op, backward)) is None
+
+
+@pytest.mark.parametrize("name", ["add", "mat_mul", "layer_norm", "soft_max", "max_pool", "spread", "statistics"])
+def test_a_gradient_holds_on_extents_of_0_and_1(name: str) -> None:
+    op = loaded(TEXTS[name])
+    _, backward = gradient_text(op)
+    assert disagreement(op, backward, tied(op, backward), count=8, extents=(0, 1, 1, 5)) is None
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_the_gradient_of_a_random_program_is_what_differences_say(seed: int) -> None:
+    text = Programs(np.random.default_rng(seed)).spec()
+    op = loaded(text)
+    written, backward = gradient_text(op)
+    assert disagreement(op, backward, tied(op, backward), count=3) is None, f"{text}\n{written}"
+
+
+POINTWISE = """\
+op: Pointwise
+revision: 1
+summary: A value.
+dims:
+  cells: {symbol: X, run: true}
+attributes:
+  - {name: beta, type: f32, default: "2"}
+inputs:
+  - {name: src, dims: {X: X}}
+  - {name: other, dims: {X: X}}
+outputs:
+  - {name: dst, dims: {X: X}}
+dtypes:
+  - {src: f32, other: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {x: X}
+  steps:
+    - dst[x] = other[x] * VALUE
+"""
+VALUES = [f"{name}(src[x])" for name in OF_ONE] + [
+    "pow(src[x], other[x])", "pow(src[x], beta)", "pow(src[x], 3)", "max(src[x], other[x], 0.5)",
+    "min(0.75, src[x])", "src[x] / other[x]", "select(src[x] > other[x], src[x], -other[x])", "floor(src[x] * 1.0)",
+    "(src[x] - other[x]) * (src[x] + other[x])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_the_rule_of_every_function_is_what_differences_say(value: str) -> None:
+    text = POINTWISE.replace("VALUE", value)
+    op = loaded(text if "beta" in value else text[: text.index("attributes:")] + text[text.index("inputs:") :])
+    _, backward = gradient_text(op)
+    assert disagreement(op, backward, tied(op, backward), count=6) is None
+
+
+def row_product(*, zeros: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two rows of which the first has some zeros, and the gradient of their products."""
+    src = np.arange(1.0, 9.0).reshape(2, 4).astype(np.float32)
+    src[0, :zeros] = 0
+    expected = np.array([[np.prod(np.delete(row, at)) for at in range(4)] for row in src], np.float32)
+    return src, expected
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_the_gradient_of_a_product_is_right_where_factors_are_0(zeros: int) -> None:
+    from opwright.oracle.run_steps import compute_steps
+
+    text = TEXTS["reduce_sum"].replace("dst[k, 0] += src[k, r]", "dst[k, 0] *= src[k, r]")
+    text = text[: text.index("  - {src: s8")] + text[text.index("semantics:") :]
+    _, backward = gradient_text(loaded(text))
+    src, expected = row_product(zeros=zeros)
+    given = {"src": src, "dst": np.prod(src, 1), "diff_dst": np.ones(2, np.float32)}
+    found = compute_steps(backward, [given[tensor.name] for tensor in backward.inputs], {"axes": [1]})
+    np.testing.assert_array_equal(found["diff_src"], expected)
+
+
+def test_the_first_cell_that_attains_a_maximum_has_its_gradient() -> None:
+    from opwright.oracle.run_steps import compute_steps
+
+    op = loaded(TEXTS["max_pool"])
+    _, backward = gradient_text(op)
+    src = np.array([2, 7, 7, 1, 7, 7], np.float32).reshape(1, 6, 1)
+    attributes = {"kernel": [3], "strides": [3]}
+    dst = compute_steps(op, [src], attributes)["dst"]
+    found = compute_steps(backward, [src, dst, np.array([[[1], [10]]], np.float32)], attributes)
+    assert found["diff_src"].ravel().tolist() == [0, 1, 0, 0, 10, 0]
+
+
+def test_only_the_inputs_that_are_asked_for_have_a_gradient() -> None:
+    text, backward = gradient_text(loaded(TEXTS["mat_mul"]), ["weights"])
+    assert backward.op == "MatMulBackwardWeights"
+    assert [tensor.name for tensor in backward.outputs] == ["diff_weights"]
+    assert "--of weights" in text
+    with pytest.raises(Underivable, match="'axis' is no input"):
+        gradient_text(loaded(TEXTS["soft_max"]), ["axis"])
+
+
+def test_the_gradient_of_a_gradient_is_derived_too() -> None:
+    _, first = gradient_text(loaded(TEXTS["joined_rows"].replace("abs(src", "tanh(src")))
+    _, second = gradient_text(first)
+    assert disagreement(first, second, tied(first, second)) is None
+    assert "'diff_dst' has the name of a tensor" in why_none(gradient_text(loaded(TEXTS["soft_max"]))[1])
+
+
+SPELLED = (
+    "a + b * (c - d) / -e", "(a + b) * c", "a - (b - c)", "a / (b * c)", "a / b * c", "-(a + b)", "not (a == b) or c < d",
+    "select(a == 0 and b >= 0, 0, y * log(a))", "floor(a / b) % 3", "src[n, c * 2 + k - 1] == inf", "1.5 + 0.00001", "-a * -b",
+    "(a and b or c) == d",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_what_is_spelled_is_parsed_to_the_same_tree(text: str) -> None:
+    assert parse(spell(parse(text))) == parse(text)
