@@ -55,7 +55,6 @@ REFUSED = (
     ("nearest", "floor(o * I / T)", "o * I / T", "semantics-index", "say floor(a / b)"),
     ("nearest", "floor(o * I / T)", "floor(T / o)", "semantics-index", "a divisor of integers is made of symbols"),
     ("gelu", "gelu_tanh: dst", "gelu_tan: dst", "step-cases", "exactly the words of 'mathematical'"),
-    ("soft_max", "    - peak", "    - parts[b, a] += src[b, c, a]\n    - peak", "name-reserved", "generated code defines 'parts'"),
     ("causal", "where: [t <= q + T - Q]", "where: [t % q == 0]", "semantics-where", "made of symbols, not of letters"),
     ("causal", "where: [t <= q + T - Q]", "where: [t / 2 == q]", "semantics-where", "say floor(a / b)"),
     ("nearest", "dst[n, o] = src", "dst[n, o] = floor(n / o) * src", "semantics-value", "floor((m + 0.0) / n)"),

@@ -28,7 +28,7 @@ class StepDraft:
         self.letters: list[Letter] = []
         self.sources: list[Source] = []
         self.whole = d.chance(0.25)
-        self.rough = not self.whole and d.chance(0.4)
+        self.rough = not self.whole and d.chance(0.6)
         self.formulas = Formulas(rng, self.letters, self.sources, self.whole)
         self.inputs: list[dict[str, Any]] = []
         self.outputs: list[dict[str, Any]] = []
