@@ -67,7 +67,7 @@ def explanation(package: Any, call: CallText) -> Any:
             raise UsageError(str(error)) from None
 
 
-def _int32(name: str, value: list[int]) -> np.ndarray[Any, Any]:
+def _int32(name: str, value: list[int] | list[float]) -> np.ndarray[Any, Any]:
     try:
         return np.array(value, np.int32)
     except OverflowError:
