@@ -88,8 +88,6 @@ class StepValidator(Validator):
                 return False
         return True
 
-    # What the caller wrote.
-
     def row(self) -> dict[str, str] | None:
         """The first row that every array fits, and every word that states an output's data type."""
         stated = {a.dtype_of: self.words.get(a.name or "") for a in self.op.attributes if a.dtype_of}
@@ -292,9 +290,10 @@ class StepValidator(Validator):
         giver = self.state_shape(output)
         places = self.placed(output, len(self.shapes.get(output.name, ())), lengths)
         if output.name not in self.shapes or places is None:
-            return self.note(f"{giver}-length")
-        self.stated.add(output.name)
-        self.places[output.name] = places
+            self.note(f"{giver}-length")
+        else:
+            self.stated.add(output.name)
+            self.places[output.name] = places
 
     def state_extents(self, attribute: Attribute, facts: Facts) -> bool:
         """Learn the extents that a list says, once the run that it fills is known."""
