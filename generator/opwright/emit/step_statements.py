@@ -128,7 +128,7 @@ class StepWriter(Writer):
 
     def bind(self, step: Bind) -> None:
         tensor = step.tensor
-        absent = tensor.optional or tensor.when is not None
+        absent = not step.stated and (tensor.optional or tensor.when is not None)
         told = "" in self.counted
         body = self._sub(lambda: self.bound(step))
         self.add("guarded" if absent else "plain", name=tensor.name, body=body)
@@ -166,7 +166,13 @@ class StepWriter(Writer):
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
         fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
-        if not unknown:
+        if step.stated:
+            giver = next(attribute for attribute in self.op.attributes if attribute.shape_of == tensor.name)
+            if unknown:
+                message = f"no input tells how many axes {' and '.join(unknown)} of '{tensor.name}' have"
+                raise SpecInvalid([Problem(giver.at, "run-ambiguous", message)])
+            self.add("stated_shape", name=tensor.name, giver=giver.name, count=fixed)
+        elif not unknown:
             self.add("axes_count", name=tensor.name, count=fixed)
         elif kinds[unknown[0]] == "spatial":
             span = self.op.spatial_rank
