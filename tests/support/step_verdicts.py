@@ -35,7 +35,7 @@ def rounds(op: Op) -> bool:
                     return True
                 if isinstance(node, expr.Binary) and node.op == "/":
                     return True
-                if isinstance(node, expr.Number) and isinstance(node.value, float):
+                if isinstance(node, expr.Number) and node.value * 1024 % 1:
                     return True
     return False
 
