@@ -30,6 +30,10 @@ DTYPE_OF = {
     "s8": "int8",
     "u8": "uint8",
     "boolean": "bool_",
+    "f8_e4m3": "float8_e4m3fn",
+    "f8_e5m2": "float8_e5m2",
+    "s4": "int4",
+    "u4": "uint4",
 }
 
 
@@ -40,6 +44,14 @@ class Several:
     parts: Sequence[Described]
     shape: tuple[int, ...]
     dtype: Any
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """An output whose shape the call states."""
+
+    shape: tuple[int, ...]
+    dtype: Any = None
 
 
 def several(name: str, parts: Sequence[Described]) -> Several:

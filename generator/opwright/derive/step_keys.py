@@ -19,7 +19,7 @@ from .program import readable_lists
 from .whole import is_whole, kinds_in_steps
 
 # Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
-INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"}
+INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS
 
 
 def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
@@ -54,10 +54,9 @@ def counted(op: Op) -> Iterator[Problem]:
     for tensor in (*op.inputs, *op.outputs):
         for key in ("arrangements", "view", "shape_of", "parameter"):
             if getattr(tensor, key):
-                yield Problem(tensor.at.key(key), "steps-key", f"'{key}' goes with `reduce`; steps do not have it yet")
-    for attribute in op.attributes:
-        if attribute.shape_of:
-            yield Problem(attribute.at, "steps-key", "'shape_of' goes with `reduce`; steps do not have it yet")
+                instead = "; say it as an attribute, a list with `shape_of`" if key == "shape_of" else ""
+                message = f"'{key}' of a tensor goes with `reduce`; steps do not have it yet{instead}"
+                yield Problem(tensor.at.key(key), "steps-key", message)
     if op.spatial_rank.min > op.spatial_rank.max:
         message = "the minimum number of spatial axes exceeds the maximum"
         yield Problem(op.spatial_rank.at, "spatial-rank", message)
@@ -85,6 +84,7 @@ def tensors(op: Op) -> Iterator[Problem]:
     yield from _lacking(op)
     yield from _attributes(op)
     yield from _orders(op)
+    yield from _shapes(op)
     yield from _extents(op)
 
 
@@ -204,6 +204,26 @@ def _orders(op: Op) -> Iterator[Problem]:
         seen.add(tensor.name)
 
 
+def _shapes(op: Op) -> Iterator[Problem]:
+    """Lists that state the shape of an output, in the order of its layout: one each, which every call gives."""
+    outputs = {tensor.name: tensor for tensor in op.outputs}
+    seen: set[str] = set()
+    for attribute in op.attributes:
+        if attribute.shape_of is None:
+            continue
+        at = place(attribute.shape_of, attribute.at)
+        yield from unknown(attribute.shape_of, outputs, at, "shape-of", "output")
+        output = outputs.get(attribute.shape_of)
+        if attribute.shape_of in seen or not attribute.required:
+            message = (
+                f"one list states the shape of '{attribute.shape_of}', and every call must give it: make it `required`"
+            )
+            yield Problem(attribute.at, "shape-of", message)
+        if output and (output.may_lack or any(other.order_of == output.name for other in op.attributes)):
+            yield Problem(at, "shape-of", f"'{output.name}' has its shape from a list, and so lacks and orders no axes")
+        seen.add(attribute.shape_of)
+
+
 def _extents(op: Op) -> Iterator[Problem]:
     """Lists that say the extents of a run of outputs."""
     roles = {role for role, dim in op.dims.items() if dim.run}
@@ -284,6 +304,8 @@ def dtypes(op: Op) -> Iterator[Problem]:
         seen[cells] = at
         if row["accumulate"] == "s64":
             yield from _whole(op, at)
+        else:
+            yield from _bits(op, at, row["accumulate"])
     inputs: dict[tuple[str, ...], Mark] = {}
     told = {attribute.dtype_of for attribute in op.attributes}
     for row in op.dtypes:
@@ -294,6 +316,15 @@ def dtypes(op: Op) -> Iterator[Problem]:
             message = f"no call distinguishes this row from that of {inputs[key]}"
             yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
         inputs.setdefault(key, at)
+
+
+def _bits(op: Op, row: Mark, accumulate: str) -> Iterator[Problem]:
+    """Functions of integers, which a row that accumulates in real numbers cannot have."""
+    for assignment in (assignment for step in op.semantics.steps for assignment in step.assignments):
+        for node in expr.walk(assignment.value):
+            if isinstance(node, Call) and node.function in expr.BIT_FUNCTIONS:
+                message = f"{node.function}() takes integers, but the row of {row} accumulates in {accumulate}; say s64"
+                yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
 
 
 def _whole(op: Op, row: Mark) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from ..language.types import symbol_kinds
 from . import nodes
 from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, Index, Member, Name
 
-SIZES = Name("sizes")
+SIZES = Name("sizes_")
 BEGIN = Name("begin_")
 BLOCK = 4096  # lanes of a block, where no row needs room and no array between steps has more than a cell for each
 ROOM = 512  # lanes that go together otherwise

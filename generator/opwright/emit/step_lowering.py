@@ -79,7 +79,7 @@ class Lowering(Elements):
         return row.name.removesuffix("_row_")
 
     def tasks(self, total: Expr, body: Sequence[Stmt]) -> list[Stmt]:
-        part, parts = Name("part"), Name("parts")
+        part, parts = Name("part_"), Name("parts_")
         return [
             Declare("total_", total),
             Declare("end_task_", Call("opwright_share", (Name("total_"), Binary("+", part, ONE), parts))),
@@ -97,7 +97,7 @@ class Lowering(Elements):
             most = self.most_lanes()
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
-                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts"), most)))
+                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), most)))
                 digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
