@@ -18,7 +18,7 @@ from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
 from ._dtypes import BITS, C_TYPES, DTYPES
-from ._operation import Operation
+from ._operation import SERIAL_TERMS, Operation
 from ._rules import Extent
 from ._schedules import Lanes, Schedule
 from ._step_sizes import ArrayInfo, Field, Sizes
@@ -86,6 +86,9 @@ class StepPlan:
     workers: Callable[[int], tuple[Any, int]]  # for a number of them, the team and the bytes of memory
     alone: tuple[Any, int]
     phases: int
+    returned: tuple[int, ...]  # the outputs that the call has
+    quick: bool  # one input and one output that have buffers, no memory, nothing for more than one thread
+    room: tuple[Any, Any]  # no team and no memory
     begins: Mapping[str, tuple[int, int]]  # of each shared array between steps its place in memory, and its cells
     schedules: tuple[tuple[str, Schedule], ...]
     stand_ins: tuple[Any, ...]  # per input the array that stands for one that is left out
@@ -164,6 +167,15 @@ class StepKernels(Operation):
             workers=workers,
             alone=workers(1),
             phases=len(self.phases),
+            returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
+            quick=(
+                len(self.inputs) == len(self.outputs) == 1
+                and not any(bits(name) for name in (self.inputs[0].name, self.outputs[0]))
+                and not any(info.role == "list" for info in self.arrays_)
+                and resolution.terms < SERIAL_TERMS
+                and memory_.bytes(1) == 0
+            ),
+            room=(ffi.NULL, ffi.NULL),
             begins={name: (values[f"{name}_at"], cells[0]) for name, (n, cells) in resolution.between.items() if n < 0},
             schedules=tuple(told.schedules),
             stand_ins=tuple(None if info.name in arrays else whole[info.name] for info in self.inputs),

@@ -45,8 +45,6 @@ static void mat_mul_bf16_0_k(void *context_, int64_t part)
     const int64_t N = sizes->N;
     const int64_t M = sizes->M;
     const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t K = sizes->K;
     const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
     const int64_t src_M = sizes->src_M;
@@ -54,6 +52,7 @@ static void mat_mul_bf16_0_k(void *context_, int64_t part)
     const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
     const int64_t weights_K = sizes->weights_K;
     const int64_t weights_N = sizes->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
     const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t end_task_ = opwright_share(total_, part + 1, parts);
@@ -103,8 +102,6 @@ static void mat_mul_bf16_0_m(void *context_, int64_t part)
     const int64_t N = sizes->N;
     const int64_t M = sizes->M;
     const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t K = sizes->K;
     const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
     const int64_t src_M = sizes->src_M;
@@ -112,6 +109,7 @@ static void mat_mul_bf16_0_m(void *context_, int64_t part)
     const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
     const int64_t weights_K = sizes->weights_K;
     const int64_t weights_N = sizes->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
     const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts, N == 1 && src_M == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * N * blocks_;
@@ -160,8 +158,6 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part)
     const int64_t N = sizes->N;
     const int64_t M = sizes->M;
     const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t K = sizes->K;
     const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
     const int64_t src_M = sizes->src_M;
@@ -169,6 +165,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part)
     const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
     const int64_t weights_K = sizes->weights_K;
     const int64_t weights_N = sizes->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts, weights_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
@@ -217,9 +214,8 @@ static void mat_mul_bf16_1_n(void *context_, int64_t part)
     const int64_t N = sizes->N;
     const int64_t M = sizes->M;
     const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t bias_N = sizes->bias_N;
+    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts, dst_N == 1 && bias_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;

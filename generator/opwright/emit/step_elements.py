@@ -285,16 +285,18 @@ class Elements:
         if lane in own.values():
             yield Term(Binary("-", self.name(lane, len(self.axes) - 1), BEGIN), ONE, ONE)
             stride = Name("block_")
-        for number in reversed(kept):
+        copies = [(n, c) for n in kept for c in (range(len(self.axes)) if array.axes[n].kind == "spatial" else (0,))]
+        before: tuple[Axis, int] | None = None
+        for number, copy in reversed(copies):
             axis, index = array.axes[number], read.indices[number]
-            for copy in reversed(range(len(self.axes))) if axis.kind == "spatial" else (0,):
-                if axis.kind == "run" and isinstance(index, expr.Name):
-                    inner = self.run(expr_name(self.program.letters[index.id].extent), "inner")
-                    yield Term(Name(f"{index.id}_row_"), product(inner, stride))
-                    yield Term(self.name(index.id, None), stride, self.slope(index, 0))
-                else:
-                    yield Term(self.integer(index, copy), stride, self.slope(index, copy))
-                stride = product(self.extent(axis, copy), stride)
+            stride = product(self.extent(*before), stride) if before else stride
+            before = axis, copy
+            if axis.kind == "run" and isinstance(index, expr.Name):
+                inner = self.run(expr_name(self.program.letters[index.id].extent), "inner")
+                yield Term(Name(f"{index.id}_row_"), product(inner, stride))
+                yield Term(self.name(index.id, None), stride, self.slope(index, 0))
+            else:
+                yield Term(self.integer(index, copy), stride, self.slope(index, copy))
 
 
 def expr_name(tree: expr.Expr) -> str:
