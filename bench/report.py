@@ -1,4 +1,4 @@
-"""What is shown of results: tables on a terminal, a page in Markdown, a plot.
+"""Prints results: tables on a terminal, a page in Markdown, a plot.
 
 In: Results. Out: text, and a picture in a file. It measures nothing.
 """
@@ -19,7 +19,7 @@ from .shapes import TABLE
 NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32"}
 PAGE, PLOT = "RESULTS.md", "results.png"
 SHORT_SHOWN = 50
-TARGET_COLUMNS = ("target", "rows", "mean", "wanted", "least", "wanted", "met", "least row")
+TARGET_COLUMNS = ("target", "rows", "mean", "required", "minimum", "required", "reached", "slowest row")
 COLORS = {"small": "tab:blue", "big": "tab:orange", "weights": "tab:green"}
 SOLVE_NAMES = {"small": "y (small side)", "big": "x (big side)", "weights": "w (weights)"}
 MARKS = {"f32": "o", "bf16": "^", "f16": "s"}
@@ -56,14 +56,14 @@ def line(row: Row, record: dict[str, Any]) -> str:
 
 
 def outcome(entry: dict[str, Any]) -> str:
-    """What became of a candidate in a row."""
+    """The outcome of a candidate in a row."""
     if "seconds" in entry:
         return f"{entry['seconds'] * 1e3:.3g} ms ({entry['way']})"
     return f"WRONG: {entry['wrong']}" if "wrong" in entry else f"refused: {entry['refused']}"
 
 
 def spread(found: Results) -> dict[str, float]:
-    """For each candidate how far the medians of its rounds lie apart, relative, in the typical row."""
+    """For each candidate the relative spread of the medians of its rounds, in the median row."""
     answer = {}
     for name in NAMES:
         rounds = [record["candidates"].get(name, {}).get("rounds") for _, record in found.rows()]
@@ -77,39 +77,40 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
     """The page."""
     measured, total = len({row.problem for row, _ in found.rows()}), len(full())
     unchecked = sum(not record["checked"] for _, record in found.rows())
-    part = f"all {total} problems" if measured == total else f"{measured} of {total} problems: a part"
+    part = f"all {total} problems" if measured == total else f"{measured} of {total} problems"
     kernels = found.machine.get("versions", {}).get("kernels")
     older = sum(record["kernels"] != kernels for _, record in found.rows()) if kernels else 0
-    part += f"; {older} rows are of kernels before these" if older else ""
+    part += f"; {older} rows were measured with earlier kernels" if older else ""
     parts = [
         "# Benchmark results",
         "Written by `opwright bench --report`. DO NOT EDIT.",
         f"{len(TABLE)} shapes, six operations, {len(DTYPES)} dtypes, {len(LAYOUTS)} layouts, 1 and 2 threads; {part}. "
-        "An operation and its twin of the other family are one problem on the same arrays; shapes are dealt out "
-        "between the two.",
-        "A ratio is the other's time by ours, the median over rounds: above 1 we are faster. Times are medians of "
-        "rounds in which the candidates take turns, each in a process of its own. A round in which "
-        f"a thread waited for a CPU for more than {MISSED:.0%} of the time, because somebody else had it, is repeated. "
-        "Plain tensors go in and come out; packing and reordering count. "
-        "oneDNN stands with the best of its ways: convolution or deconvolution primitives with reorders to the formats "
-        "that it prefers, with packed weights only, or plain, and its Graph API, by the operation and by its twin. "
-        "PyTorch holds its weights as (O, I/G, X), as it has them. In rows of f16 our own f32 takes part. "
-        "Every way to compute a row was held against exact "
-        f"sums before it was timed; for {unchecked} rows there was nobody to make these.",
+        "An operation and its counterpart in the other family solve the same problem on the same arrays; each shape is "
+        "measured with one of the two.",
+        "A ratio is the other library's time divided by ours, the median over rounds: above 1 we are faster. Times are "
+        "medians of rounds. In a round the candidates take turns, each in a process of its own. A round is repeated if "
+        f"a thread waited for a CPU for more than {MISSED:.0%} of the time because another process was using it. "
+        "Inputs and outputs are plain tensors, so packing and reordering count. "
+        "oneDNN is timed in each of these ways, and the fastest counts: convolution or deconvolution primitives with "
+        "reorders to their preferred formats, with packed weights only, or without reorders; and its Graph API, with "
+        "the operation or its counterpart. "
+        "PyTorch keeps its weights in its own order, (O, I/G, X). Rows of f16 are also compared with our own f32. "
+        "Every way of computing a row was checked against exact "
+        f"sums before it was timed; for {unchecked} rows no exact sums were available.",
         "## Targets",
     ]
     for threads in _threads(found):
         parts += [f"With {_count(threads)}:", _table(TARGET_COLUMNS, target_rows(found, threads))]
     parts.append(
-        f"The mean is geometric, for the share of the peak arithmetic. Rows count where oneDNN takes "
-        f"{COUNTED * 1e3:g} ms or more: PyTorch where oneDNN does not do the row, our own f32 for f16. "
-        "The share of the peak is that of rows whose arithmetic takes longer at the peak than memory takes to bring "
-        "their tensors once."
+        "Means are geometric, except for the share of the peak, where the mean is arithmetic. A row counts if oneDNN "
+        f"takes {COUNTED * 1e3:g} ms or more; PyTorch decides where oneDNN does not support the row, and our own f32 "
+        "decides for f16. The share of the peak covers compute-bound rows: at peak rates, their arithmetic takes "
+        "longer than reading their tensors once."
     )
     if plot:
         parts.append(f"![Ratios to oneDNN by shape, and the share of the machine's peak]({plot})")
     parts += ["## Machine", *_machine(found), "## By operation", *_by_operation(found)]
-    parts += ["## Short of a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
+    parts += ["## Rows below a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -123,7 +124,7 @@ def _machine(found: Results) -> list[str]:
         rows = [
             (_peak_name(name), *(f"{figures.get(name, 0) / 1e9:.0f}" for figures in peaks.values())) for name in names
         ]
-        parts.append(_table(("measured at most", *(_count(int(threads)) for threads in peaks)), rows))
+        parts.append(_table(("highest rate measured", *(_count(int(threads)) for threads in peaks)), rows))
     calls = machine.get("call", {})
     if calls:
         heads = ("the smallest call", *(_count(int(threads)) for threads in calls))
@@ -134,7 +135,7 @@ def _machine(found: Results) -> list[str]:
         ]
         parts.append(_table(heads, rows))
     noise = ", ".join(f"{NAMES[name]} {share:.0%}" for name, share in spread(found).items())
-    return [*parts, f"Noise, as the spread of its three to nine rounds in the median row: {noise or 'not measured'}."]
+    return [*parts, f"Noise: the spread of the three to nine rounds of the median row is {noise or 'not measured'}."]
 
 
 def _peak_name(name: str) -> str:
@@ -157,7 +158,9 @@ def _by_operation(found: Results) -> list[str]:
             ]
             lines.append((op, *cells))
         heads = ("operation", *(f"{dtype} {layout}" for dtype, layout in _kinds()))
-        parts.append(f"Geometric mean of the ratios to oneDNN · to PyTorch, {_count(threads)}, small rows included:")
+        parts.append(
+            f"Geometric means of the ratios to oneDNN · to PyTorch with {_count(threads)}, including small rows:"
+        )
         parts.append(_table(heads, lines))
     return parts
 
@@ -234,7 +237,7 @@ def _word(entry: dict[str, Any]) -> str:
 
 
 def _threads(found: Results) -> list[int]:
-    """The numbers of threads that there are rows of, the one that targets are about first."""
+    """The numbers of threads that were measured, in the order of THREADS."""
     measured = {row.threads for row, _ in found.rows()}
     return [threads for threads in THREADS if threads in measured]
 
@@ -313,7 +316,7 @@ def _draw_roof(found: Results, axes: Any) -> None:
             axes.plot(ends, heights, style, color="black", label=f"measured peak, {dtype}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xlabel("FLOP for each byte of the three tensors")
+    axes.set_xlabel("FLOP per byte of the three tensors")
     axes.set_ylabel("GFLOP/s")
     axes.set_title(f"Share of the machine's measured peak, {_count(threads)}")
     axes.grid(which="both", linewidth=0.3)

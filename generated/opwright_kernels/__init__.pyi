@@ -131,6 +131,14 @@ def clamp_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def concat(
+    src: list[ArrayLike] | tuple[ArrayLike, ...],
+    *,
+    axis: int,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def conv_transpose(
     src: ArrayLike,
     weights: ArrayLike,
@@ -381,6 +389,29 @@ def hard_swish_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def interpolate(
+    src: ArrayLike,
+    *,
+    mode: str,
+    coordinate_transformation_mode: str = "half_pixel",
+    extents: Integers,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def interpolate_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    mode: str,
+    coordinate_transformation_mode: str = "half_pixel",
+    extents: Integers,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def layer_norm(
     src: ArrayLike,
     gamma: ArrayLike | None = None,
@@ -469,6 +500,21 @@ def max_pool(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def max_pool_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    strides: Integers,
+    pads_begin: Integers,
+    pads_end: Integers,
+    kernel: Integers,
+    auto_pad: str = "none",
+    dilations: Integers | None = None,
+    data_format: str = "NXC",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def maximum(
     src_0: ArrayLike,
     src_1: ArrayLike,
@@ -508,6 +554,26 @@ def multiply(
     *,
     auto_broadcast: str = "numpy",
     out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def prelu(
+    src: ArrayLike,
+    slope: ArrayLike,
+    *,
+    data_format: str = "NXC",
+    per_channel_broadcast: bool = True,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def prelu_backward(
+    src: ArrayLike,
+    slope: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    data_format: str = "NXC",
+    out: tuple[ArrayLike | None, ...] | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
@@ -733,6 +799,15 @@ def squared_difference(
     src_1: ArrayLike,
     *,
     auto_broadcast: str = "numpy",
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def static_reshape(
+    src: ArrayLike,
+    *,
+    shape: Integers,
+    special_zero: bool,
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,

@@ -30,6 +30,10 @@ DTYPE_OF = {
     "s8": "int8",
     "u8": "uint8",
     "boolean": "bool_",
+    "f8_e4m3": "float8_e4m3fn",
+    "f8_e5m2": "float8_e5m2",
+    "s4": "int4",
+    "u4": "uint4",
 }
 
 
@@ -212,8 +216,8 @@ def join(places: Places, extents: Mapping[str, Extent]) -> tuple[int, ...]:
 
 
 def fits(name: str, shape: Sequence[int], found: Mapping[str, Extent], known: Mapping[str, Extent]) -> None:
-    """The extents of a tensor must be those that are known."""
-    if any(found[axis] != extent for axis, extent in known.items()):
+    """The extents of a tensor must be those that are known; an axis that its layout leaves out has none."""
+    if any(found.get(axis, extent) != extent for axis, extent in known.items()):
         expected = ", ".join(f"{axis} = {_say(extent)}" for axis, extent in known.items())
         got = ", ".join(f"{axis} = {_say(extent)}" for axis, extent in found.items())
         raise Refusal(f"{name}-shape", name, f"of shape {tuple(shape)} ({got})", expected)

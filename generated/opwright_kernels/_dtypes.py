@@ -18,6 +18,10 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "int8": np.dtype(np.int8),
     "uint8": np.dtype(np.uint8),
     "bool_": np.dtype(np.bool_),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "int4": np.dtype(ml_dtypes.int4),
+    "uint4": np.dtype(ml_dtypes.uint4),
     "int64": np.dtype(np.int64),
 }
 C_TYPES = {
@@ -29,9 +33,17 @@ C_TYPES = {
     "int8": "int8_t",
     "uint8": "uint8_t",
     "bool_": "uint8_t",
+    "float8_e4m3fn": "uint8_t",
+    "float8_e5m2": "uint8_t",
+    "int4": "uint8_t",
+    "uint4": "uint8_t",
     "int64": "int64_t",
 }
 # The dtypes in whose names memory has a buffer where NumPy has none for its own.
 BITS: dict[np.dtype[Any], np.dtype[Any]] = {
     DTYPES["bfloat16"]: np.dtype(np.uint16),
+    DTYPES["float8_e4m3fn"]: np.dtype(np.uint8),
+    DTYPES["float8_e5m2"]: np.dtype(np.uint8),
+    DTYPES["int4"]: np.dtype(np.uint8),
+    DTYPES["uint4"]: np.dtype(np.uint8),
 }

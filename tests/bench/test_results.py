@@ -163,7 +163,7 @@ def stored() -> Results:
 def test_the_page_says_what_was_reached_what_fell_short_and_what_failed() -> None:
     page = report.markdown(stored())
     assert "| f32, y and x, NXC | 2 | 1.00 | 1.08 | 0.50 | 0.90 | no | convolution/vgg16_conv4_2/f32/nxc/2 |" in page
-    assert f"3 of {len(full())} problems: a part" in page
+    assert f"3 of {len(full())} problems" in page
     assert "| CPU | A \\| B |" in page
     assert "| oneDNN | wrong results | 1 | conv_transpose/dcgan_rgb_b16/f32/ncx/2 |" in page
     assert "| PyTorch | refused: no such thing | 2 |" in page
@@ -186,7 +186,7 @@ def test_the_plot_shows_points_of_both_candidates(tmp_path: Path) -> None:
 
 def test_the_page_tells_how_many_rows_are_of_kernels_before_these() -> None:
     older = {**record(HEAVY, 0.010, 0.010), "kernels": "before"}
-    assert "; 1 rows are of kernels before these." in report.markdown(
+    assert "; 1 rows were measured with earlier kernels." in report.markdown(
         found(record(F32, 1, 1), older, versions={"kernels": "k"})
     )
     assert "before these" not in report.markdown(found(record(F32, 1, 1), versions={"kernels": "k"}))

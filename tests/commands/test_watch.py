@@ -100,7 +100,7 @@ def test_a_save_a_broken_spec_and_its_repair_are_each_one_line(watch: Watch, pro
     save(spec, MATRIX_PRODUCT.replace("revision", "revison"))
     assert re.fullmatch(STAMP + r"mat_mul\.yaml: nothing was written", watch.line())
     assert (
-        watch.line() == "spec/mat_mul.yaml:1:1: missing-key: 'revision' is missing: counts the changes of its meaning"
+        watch.line() == "spec/mat_mul.yaml:1:1: missing-key: 'revision' is missing: raised whenever the meaning changes"
     )
     assert watch.line() == "spec/mat_mul.yaml:2:1: unknown-key: unknown key 'revison' (did you mean 'revision'?)"
     assert kernel.stat().st_mtime_ns == before

@@ -21,6 +21,7 @@ from support.package import package
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 F32, BF16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 GENERATOR = np.random.default_rng(17)
 
 
@@ -40,6 +41,17 @@ def whole(*shape: int, dtype: Any = F32) -> Any:
 
 def real(*shape: int, dtype: Any = F32) -> Any:
     return GENERATOR.normal(size=shape).astype(dtype)
+
+
+def edges(dtype: Any) -> Any:
+    """Numbers of few bits, their neighbours and the points between them, denormals, what is too large, infinity, NaN."""
+    cells = [np.arange(256, dtype=np.uint8).view(kind).astype(np.float64) for kind in (E4M3, E5M2)]
+    near = np.concatenate(
+        [*cells, *[(some[1:] + some[:-1]) / 2 for some in cells], [1e30, -1e30, 464, 464.01, 61440, 61439, 15.5]]
+    )
+    return np.concatenate([near, np.nextafter(near.astype(dtype), dtype(np.inf)), near * 0.999, near * 1.001]).astype(
+        dtype
+    )
 
 
 # The function, the inputs, the attributes.
@@ -97,6 +109,14 @@ CALLS: tuple[Call, ...] = (
     ("filled", [real(1)], {"extents": [3, 400]}),
     ("interpolate", [whole(2, 5)], {"extents": [13]}),
     *(("interpolate", [whole(2, 10, 3)], {"scales": scales}) for scales in ([0.7, 2.5], (1, 1.0), np.array([0.15, 3.34]))),
+    *(("narrow_cast", [edges(np.float32)], {"dtype": word}) for word in ("f8_e4m3", "f8_e5m2", "s4", "u4")),
+    *(("narrow_cast", [edges(np.float64)], {"dtype": word}) for word in ("f8_e4m3", "f8_e5m2", "bf16")),
+    *(("narrow_cast", [np.arange(256, dtype=np.uint8).view(kind)], {"dtype": "f32"}) for kind in (E4M3, E5M2, ml_dtypes.int4)),
+    ("narrow_cast", [np.arange(16, dtype=np.int8).astype(ml_dtypes.uint4)], {"dtype": "s8"}),
+    ("narrow_cast", [np.arange(-8, 8, dtype=np.int8).astype(ml_dtypes.int4)], {"dtype": "s32"}),
+    *(("narrow_cast", [np.arange(-20, 21, dtype=np.int32)], {"dtype": word}) for word in ("s4", "u4")),
+    *(("bits", [whole(3, 4, dtype=np.int32) * 12345, whole(4, dtype=np.int32) * 77], {"by": by}) for by in (0, 1, 31, 65)),
+    ("bits", [whole(9, dtype=np.uint8) * 50, whole(1, dtype=np.uint8) * 7], {}),
     ("joined_rows", [[real(2, 3), real(4, 3)]], {}),
     ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
     *(
@@ -156,6 +176,8 @@ def same(found: Any, expected: Any) -> None:
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     precision = {BF16: 1e-2, np.dtype(np.float16): 2e-3}.get(found.dtype, 1e-5)
+    if found.dtype.itemsize == 1 and found.dtype.kind == "V":
+        assert found.astype(np.float64).tobytes() == expected.astype(np.float64).tobytes()
     np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=precision, atol=precision)
 
 

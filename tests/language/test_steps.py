@@ -52,6 +52,8 @@ REFUSED = (
     ("interpolate", "scaled(I, S)", "I * S", "expression-kind", "must be an integer"),
     ("interpolate", "length: spatial, min: 0, neutral: 1, summary: How", "per: N, length: spatial, neutral: 1, summary: How", "attribute-per", "an entry `per` cell"),
     ("interpolate", '"f32[]", default: "0", length: spatial', '"f32[]", default: "0"', "attribute-length", "needs `length: spatial`"),
+    ("bits", "inverse: s32, accumulate: s64", "inverse: s32, accumulate: f32", "dtype-accumulate", "takes integers"),
+    ("bits", "bit_and(src_0[x], src_1[x])", "bit_and(src_0[x])", "expression", "takes 2 arguments"),
     ("nearest", "floor(o * I / T)", "o * I / T", "semantics-index", "say floor(a / b)"),
     ("nearest", "floor(o * I / T)", "floor(T / o)", "semantics-index", "a divisor of integers is made of symbols"),
     ("gelu", "gelu_tanh: dst", "gelu_tan: dst", "step-cases", "exactly the words of 'mathematical'"),

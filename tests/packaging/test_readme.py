@@ -163,6 +163,15 @@ def test_every_key_of_the_spec_language_is_documented_and_no_other():
     assert documented_keys() == known
 
 
+def test_the_page_says_what_the_schema_says_that_a_key_means():
+    section = SPEC_PAGE.split("\n## Keys\n")[1].split("\n## ")[0]
+    for part in section.split("\n### ")[1:]:
+        cls = nodes()[part.split("\n")[0]]
+        means = dict(re.findall(r"^\| `(\w+)`(?: \(required\))? \| .* \| (.*) \|$", part, re.M))
+        assert means == {key: metadata["doc"] for key, metadata in schema.keys_of(cls).items()}
+        assert (cls.__doc__ or "").split("\n")[0] in part
+
+
 def test_every_shorthand_is_documented():
     section = SPEC_PAGE.split("\n## Keys\n")[1].split("\n## ")[0]
     for part in section.split("\n### ")[1:]:

@@ -26,6 +26,7 @@ CALLS = 1500 if FULL else 60
 PARTS = 8
 REFUSED = (SpecInvalid, NotPolynomial)  # the second where the loops of kernels cannot be derived
 SETS = [structure_edits.free(texts) for texts in pairs.bases()[:-1]]
+STEPS = structure_edits.steps()
 
 
 def loaded(texts: Mapping[str, str]) -> Library | None:
@@ -55,7 +56,7 @@ def test_no_edit_of_a_list_or_map_that_is_called_harmless_breaks_a_call(part: in
     with reviewing.remembered():
         for turn in range(0, STRUCTURES // PARTS, BATCH):
             chance = random.Random(1000 * part + turn)
-            texts = chance.choice(SETS)
+            texts = chance.choice(chance.choice([SETS, STEPS]))
             base = load_texts(texts)
             for number, (told, after) in enumerate(structure_edits.edits(texts, BATCH, chance), 1):
                 head = loaded(after)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from opwright.project import find
+from opwright.review.witness import witnessed
 from support import reviewing
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
@@ -64,3 +66,51 @@ def test_another_letter_in_all_steps_is_no_change_to_callers() -> None:
     review = reviewing.reviewed({f"{FOLDER}/gelu.yaml": text}, {f"{FOLDER}/gelu.yaml": after})
     contracts = {finding.rule.contract for finding in review.findings if not finding.rule.id.startswith("op-revision")}
     assert contracts == {"none"}
+
+
+# Edits of which no call shows anything: the same values, or a list of arrays, which calls as text do not have.
+WITHOUT_CALL = {("soft_max", "max= src"), ("concat", "joined: C, "), ("arg_max", "min= select(src[k, r] == peaks")}
+
+
+@pytest.mark.parametrize(("name", "old", "new", "rules"), BREAKING, ids=[f"{row[0]}-{row[1][:20]}" for row in BREAKING])
+def test_an_edit_that_callers_notice_has_a_call_that_shows_it(name: str, old: str, new: str, rules: set[str]) -> None:
+    before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
+    with reviewing.nothing_rendered():
+        review = reviewing.reviewed(before, reviewing.edited(before, f"{name}.yaml", (old, new)))
+        shown = witnessed(find(), review, run=False)
+    witnesses = [f.witness for f in shown.findings if f.rule.id in rules and f.witness and f.witness.call]
+    assert all(not witness.same for witness in witnesses)
+    assert bool(witnesses) == ((name, old) not in WITHOUT_CALL)
+
+
+# What steps say otherwise and in the same meaning, but for rounding.
+SAME = (
+    ("soft_max", (("exp(src[b, c, a] - peak[b, a])\n", "exp(-peak[b, a] + src[b, c, a])\n"),)),
+    ("soft_max", (("peak", "top"),)),
+    ("batch_norm", (("momentum * mean[c] + (1 - momentum) * own[c]", "own[c] * (1 - momentum) + mean[c] * momentum"),)),
+    ("max_pool", (("o * S + k * D - P", "k * D + (o * S - P)"),)),
+    ("quantize", (("round(src[b, c, a] / scales[c]) + zps[c]", "zps[c] + round(src[b, c, a] / scales[c])"),)),
+    ("soft_max", (("{b: B, c: C, a: A}", "{p: B, c: C, q: A}"), ("[b, c, a]", "[p, c, q]"), ("[b, a]", "[p, q]"))),
+)
+# What looks alike and is none: a rounding may jump, a sign is another one, an infinity cancels.
+NEAR = (
+    ("quantize", (("src[b, c, a] / scales[c]", "(src[b, c, a] * 3) / (3 * scales[c])"),)),
+    ("soft_max", (("total[b, a] += exp(src[b, c, a] - peak[b, a])", "total[b, a] += exp(peak[b, a] - src[b, c, a])"),)),
+    ("add", (("src_0[x] + src_1[x]", "src_0[x] + src_1[x] - src_1[x] + src_1[x]"),)),
+)
+
+
+def steps_rules(name: str, edits: tuple[tuple[str, str], ...]) -> set[str]:
+    """The rules of all findings, that of a kept revision among them."""
+    before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
+    return set(reviewing.unproven(before, reviewing.edited(before, f"{name}.yaml", *edits)))
+
+
+@pytest.mark.parametrize(("name", "edits"), SAME)
+def test_steps_that_are_proven_the_same_are_no_change_to_callers(name: str, edits: tuple[tuple[str, str], ...]) -> None:
+    assert steps_rules(name, edits) in ({"semantics-sum-rewritten"}, {"semantics-range-renamed"})
+
+
+@pytest.mark.parametrize(("name", "edits"), NEAR)
+def test_steps_that_are_not_proven_the_same_are_a_change(name: str, edits: tuple[tuple[str, str], ...]) -> None:
+    assert steps_rules(name, edits) == {"semantics-sum-changed", "op-revision-kept"}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import yaml
 from opwright.generate import lower
 from opwright.language.library import Library
 from opwright.language.source import Problem, SpecInvalid
@@ -18,15 +21,48 @@ def all_texts() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))}
 
 
+def _convolution_texts() -> dict[str, str]:
+    return {name: text for name, text in all_texts().items() if "\nnormal_form:" in text}
+
+
+@functools.cache
+def _shared(file: str) -> str:
+    """What the convolutions take of a file that all operations share."""
+    text, users = all_texts()[file], list(_convolution_texts().values())
+    users += [] if file == "_common.yaml" else [_shared("_common.yaml")]
+    used = _words(users)
+    lines, dropped = text.splitlines(keepends=True), set[int]()
+    for (_, section), end in _spans(yaml.compose(text).value, len(lines)):
+        entries = (
+            section.value if isinstance(section, yaml.MappingNode) else [(entry, entry) for entry in section.value]
+        )
+        for (name, entry), last in _spans(entries, end):
+            known = name if name is not entry else next(v for k, v in entry.value if k.value in ("name", "id"))
+            if known.value not in used:
+                dropped.update(line for line in range(name.start_mark.line, last) if lines[line].strip())
+    return "".join(line for number, line in enumerate(lines) if number not in dropped)
+
+
+def _words(texts: Sequence[str]) -> set[str]:
+    """Every key and every plain value of some texts."""
+    return {token.value for text in texts for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)}
+
+
+def _spans(entries: Sequence[tuple[Any, Any]], end: int) -> Iterator[tuple[tuple[Any, Any], int]]:
+    """Entries of a list or map, each with the line behind its last one."""
+    ends = [key.start_mark.line for key, _ in entries[1:]]
+    return zip(entries, [*ends, end], strict=True)
+
+
 def real_texts() -> dict[str, str]:
-    """The six convolutions, which are what has a normal form, and the files that all operations share."""
-    texts = all_texts().items()
-    return {name: text for name, text in texts if name.startswith("_") or "\nnormal_form:" in text}
+    """The six convolutions, which are what has a normal form, and what they share, by file name."""
+    return {"_common.yaml": _shared("_common.yaml"), "_sources.yaml": _shared("_sources.yaml"), **_convolution_texts()}
 
 
 def convolutions() -> Library:
     """The library of the six convolutions, with the places that the project's own files have."""
-    return load_texts({f"spec/{FOLDER.name}/{name}": text for name, text in real_texts().items()})
+    texts = {name: text for name, text in all_texts().items() if name.startswith("_")} | _convolution_texts()
+    return load_texts({f"spec/{FOLDER.name}/{name}": text for name, text in texts.items()})
 
 
 def edited(name: str, old: str, new: str) -> dict[str, str]:

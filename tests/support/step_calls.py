@@ -15,7 +15,7 @@ import numpy as np
 from opwright.language import expr
 from opwright.language.evaluate import evaluate
 from opwright.language.expr import Call, Inexact, Name
-from opwright.language.model import Attribute, Op, Tensor
+from opwright.language.model import Attribute, Let, Op, Tensor
 from opwright.oracle.validate import NUMPY
 from opwright.oracle.validate_steps import StepValidation, validate_steps
 
@@ -82,7 +82,7 @@ class StepCaller:
         facts |= dict.fromkeys(self.lacking, 1)
         values = {attribute.name or "": self.value(attribute, facts, row, rank) for attribute in op.attributes}
         try:
-            self.name(facts)
+            self.name(facts, values)
             for attribute in op.attributes:
                 if attribute.per and attribute.name not in self.omitted:
                     values[attribute.name or ""] = self.entries(attribute, facts)
@@ -154,16 +154,23 @@ class StepCaller:
             return [self.one((0.5, 1.0, 2.0, -1.0)) for _ in range(count)]
         return [self.whole(attribute) for _ in range(count)]
 
-    def name(self, facts: dict[str, Any]) -> None:
+    def name(self, facts: dict[str, Any], values: Mapping[str, Any]) -> None:
         """The named values and stated extents that follow; KeyError where one follows from nothing."""
-        lets = dict(self.op.lets)
-        while lets:
-            ready = [s for s, let in lets.items() if let.value is None or expr.names(let.value.tree) <= facts.keys()]
-            symbol = ready[0] if ready else next(iter(lets))
-            let = lets.pop(symbol)
-            if let.value is None:
-                raise KeyError(symbol)
-            facts[symbol] = evaluate(let.value.tree, facts)
+        trees = {symbol: self.formula(let, values) for symbol, let in self.op.lets.items()}
+        while trees:
+            ready = [symbol for symbol, tree in trees.items() if expr.names(tree) <= facts.keys()]
+            symbol = ready[0] if ready else next(iter(trees))
+            facts[symbol] = evaluate(trees.pop(symbol), facts)
+            if any(dim.per_axis and dim.symbol == symbol for dim in self.op.dims.values()):
+                facts[symbol] = facts[symbol] if isinstance(facts[symbol], tuple) else (facts[symbol],)
+
+    def formula(self, let: Let, values: Mapping[str, Any]) -> expr.Expr:
+        """A named value's expression, in the case of the call's word."""
+        if let.value is not None:
+            return let.value.tree
+        attribute, word = self.op.attribute(let.by or ""), str(values[let.by or ""]).lower()
+        known = {spelling: str(v.value) for v in attribute.values or () for spelling in (v.value, *v.aliases)}
+        return let.cases[known.get(str(values[let.by or ""]), word)].tree
 
     # Arrays.
 

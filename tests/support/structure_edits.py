@@ -17,7 +17,7 @@ from typing import Any
 
 from opwright.language.schema import Formula, Kind, ListOf, MapOf, Statement, Struct, keys_of
 
-from . import formula_edits, mutants, pairs
+from . import checkout, formula_edits, mutants, pairs, reviewing
 
 Data = dict[str, Any]
 Change = Callable[[Data, random.Random], None]
@@ -73,7 +73,7 @@ def _known(field: str) -> tuple[Any, ...]:
 @functools.cache
 def _pool() -> Mapping[str, tuple[Any, ...]]:
     found: dict[str, dict[str, Any]] = {}
-    for texts in pairs.bases():
+    for texts in (*pairs.bases(), *steps()):
         for spot in spots({name: mutants.plain(text) for name, text in texts.items()}):
             found.setdefault(spot.field, {})[repr(spot.data)] = spot.data
     return {field: tuple(values.values()) for field, values in found.items()}
@@ -181,9 +181,8 @@ def number(library: Data, chance: random.Random) -> None:
 def formula(library: Data, chance: random.Random) -> None:
     """A formula with one change."""
     spot = _chosen(library, chance, lambda spot: isinstance(spot.kind, (Formula, Statement)))
-    target, sign, value = spot.data.rpartition("= ")
-    made = formula_edits.edited(value, chance) if target.endswith("+") else formula_edits.edited(spot.data, chance)
-    _at(library, spot, 1)[spot.path[-1]] = f"{target}{sign}{made}" if target.endswith("+") else made
+    target, sign, value = spot.data.partition("= ") if isinstance(spot.kind, Statement) else ("", "", spot.data)
+    _at(library, spot, 1)[spot.path[-1]] = f"{target}{sign}{formula_edits.edited(value, chance)}"
 
 
 def _fill(holder: Any, entries: list[Any]) -> None:
@@ -382,6 +381,12 @@ SINGLE: tuple[Change, ...] = (gone, come, moved, swapped, replaced, put, renamed
 JOINT: tuple[Change, ...] = (
     tensor_gone, tensor_come, attribute_gone, attribute_come, word_gone, word_come, size_split, inlined, used,
 )  # fmt: skip
+
+
+def steps() -> list[dict[str, str]]:
+    """Sets of one operation of steps each."""
+    paths = sorted((checkout.ROOT / "tests/data/steps").glob("*.yaml"))
+    return [{f"{reviewing.FOLDER}/{path.name}": path.read_text(encoding="utf-8")} for path in paths]
 
 
 def free(texts: Mapping[str, str]) -> dict[str, str]:

@@ -7,18 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[x] = max(0, min(1, alpha * src[x] + beta))
 // for all x < X.
-// An array's first step begins it: at 0, at 1 for *=, at -inf for max= and at inf for min=. Letters with an
-// index outside its array do not take part, whatever else stands there. An output is rounded once, after its
-// last step.
-//
-// Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one
-// axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a
-// the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and
-// task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along
-// which the lanes of each phase go. Inputs may overlap each other, outputs nothing.
-// Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in
-// a fixed number of sums, which are put together in one order. Each operation is rounded to f32 by itself. The
-// result is the same for every team.
+// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
+// common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "opwright_functions_f32.h"
+#include "opwright_narrow.h"
 
 static inline double opwright_exp_f64(double x) { return exp(x); }
 static inline double opwright_exp2_f64(double x) { return exp2(x); }
@@ -40,6 +41,9 @@ static inline int32_t opwright_s32_of_f64(double x) { return (int32_t)opwright_w
 static inline int8_t opwright_s8_of_f64(double x) { return (int8_t)opwright_whole(x, INT8_MIN, INT8_MAX); }
 static inline uint8_t opwright_u8_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, UINT8_MAX); }
 
+static inline uint8_t opwright_s4_of_f64(double x) { return (uint8_t)((int8_t)opwright_whole(x, -8, 7) & 0xf); }
+static inline uint8_t opwright_u4_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, 15); }
+
 // The same of f32, without a branch. What is rounded fits exactly but for the greatest of s32.
 static inline float opwright_whole_f32(float x, float min, float max)
 {
@@ -57,6 +61,8 @@ static inline int32_t opwright_s32_of_f32(float x)
 
 static inline int8_t opwright_s8_of_f32(float x) { return (int8_t)(int32_t)opwright_whole_f32(x, INT8_MIN, INT8_MAX); }
 static inline uint8_t opwright_u8_of_f32(float x) { return (uint8_t)(int32_t)opwright_whole_f32(x, 0, UINT8_MAX); }
+static inline uint8_t opwright_s4_of_f32(float x) { return (uint8_t)((int32_t)opwright_whole_f32(x, -8, 7) & 0xf); }
+static inline uint8_t opwright_u4_of_f32(float x) { return (uint8_t)(int32_t)opwright_whole_f32(x, 0, 15); }
 
 static inline int64_t opwright_clamped(int64_t x, int64_t min, int64_t max)
 {
@@ -66,6 +72,19 @@ static inline int64_t opwright_clamped(int64_t x, int64_t min, int64_t max)
 static inline int32_t opwright_s32_of_s64(int64_t x) { return (int32_t)opwright_clamped(x, INT32_MIN, INT32_MAX); }
 static inline int8_t opwright_s8_of_s64(int64_t x) { return (int8_t)opwright_clamped(x, INT8_MIN, INT8_MAX); }
 static inline uint8_t opwright_u8_of_s64(int64_t x) { return (uint8_t)opwright_clamped(x, 0, UINT8_MAX); }
+static inline uint8_t opwright_s4_of_s64(int64_t x) { return (uint8_t)(opwright_clamped(x, -8, 7) & 0xf); }
+static inline uint8_t opwright_u4_of_s64(int64_t x) { return (uint8_t)opwright_clamped(x, 0, 15); }
+
+// Bits of integers in two's complement. Shifts go by y modulo 64; to the right the sign follows.
+static inline int64_t opwright_bit_and_s64(int64_t x, int64_t y) { return x & y; }
+static inline int64_t opwright_bit_or_s64(int64_t x, int64_t y) { return x | y; }
+static inline int64_t opwright_bit_xor_s64(int64_t x, int64_t y) { return x ^ y; }
+static inline int64_t opwright_bit_not_s64(int64_t x) { return ~x; }
+static inline int64_t opwright_shift_left_s64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x << (y & 63)); }
+static inline int64_t opwright_shift_right_s64(int64_t x, int64_t y)
+{
+    return x < 0 ? ~(int64_t)(~(uint64_t)x >> (y & 63)) : (int64_t)((uint64_t)x >> (y & 63));
+}
 
 // A run of axes is walked row by row, a row along its last axis: how many rows there are,
 static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)

@@ -14,8 +14,16 @@
 // `<kernel>_fixed` tells whether a file of c/engine makes the call faster when it is compiled with literals, and writes
 // their values (c/engine/solves.h).
 //
-// A kernel of steps lies in c, is compiled with -DOPWRIGHT_ISA=<isa> and flags that allow that instruction set, and takes a
-// team and scratch memory too; its head says how much.
+// A kernel of steps lies in c, is compiled with -DOPWRIGHT_ISA=<isa> and flags that allow that instruction set, and takes
+// a team and scratch memory, too. It runs each step for all values of the step's letters before the next begins. The
+// first step that writes an array starts it at 0, at 1 for *=, at -inf for max= and at inf for min=. Where an index lies
+// outside its array, the values of the letters are skipped. An output is rounded to its dtype once, after its last step.
+// The terms of a cell are taken one after the other; along the letter of the lanes they go to a fixed number of partial
+// results, which are combined in a fixed order. The result is the same for every team. Members of its sizes: extents and
+// numbers of the call; X_rank and X_extents of each run X of axes, at least one axis; for each array and axis the
+// distance of neighbours in elements, 0 where the array is broadcast; word_a, the number of a word of attribute a; x_at,
+// the bytes of scratch before the intermediate array x; task_bytes_, the bytes of scratch of each worker; lanes_, the
+// number of the letter along which each phase has its lanes. Inputs may overlap each other, outputs nothing.
 //
 // The caller has checked what the validators check: sizes belong together, arrays are contiguous and large enough, the
 // output overlaps no input, group class and layouts are those in the name. Spatial arrays of `sizes` are right-aligned:
@@ -3607,6 +3615,83 @@ void clamp_backward_bf16_avx512(
     opwright_bf16 *diff_src,
     const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
+// Concat; what it computes stands at the head of c/concat_*.c.
+
+typedef struct opwright_concat_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t lanes_[1]; //
+} opwright_concat_sizes;
+
+void concat_f32_portable(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_portable(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_portable(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void concat_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
 // Dequantize; what it computes stands at the head of c/dequantize_*.c.
 
 typedef struct opwright_dequantize_sizes {
@@ -5547,6 +5632,188 @@ void hard_swish_backward_bf16_avx512(
     opwright_bf16 *diff_src,
     const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
+// Interpolate; what it computes stands at the head of c/interpolate_*.c.
+
+typedef struct opwright_interpolate_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t W[3]; //
+    int64_t A[3]; //
+    int64_t B[3]; //
+    int64_t Q[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t blend_at; //
+    int64_t dst_sum__at; //
+    int64_t word_mode; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_interpolate_sizes;
+
+void interpolate_f32_portable(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_portable(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_portable(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// InterpolateBackward; what it computes stands at the head of c/interpolate_backward_*.c.
+
+typedef struct opwright_interpolate_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t W[3]; //
+    int64_t A[3]; //
+    int64_t B[3]; //
+    int64_t Q[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t diff_src_sum__at; //
+    int64_t word_mode; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_interpolate_backward_sizes;
+
+void interpolate_backward_f32_portable(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void interpolate_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
 // LayerNorm; what it computes stands at the head of c/layer_norm_*.c.
 
 typedef struct opwright_layer_norm_sizes {
@@ -6495,6 +6762,105 @@ void max_pool_f16_avx512(
     opwright_f16 *dst,
     const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
+// MaxPoolBackward; what it computes stands at the head of c/max_pool_backward_*.c.
+
+typedef struct opwright_max_pool_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t S[3]; //
+    int64_t K[3]; //
+    int64_t D[3]; //
+    int64_t PB[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t peak_at; //
+    int64_t first_at; //
+    int64_t diff_src_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_max_pool_backward_sizes;
+
+void max_pool_backward_f32_portable(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f32_neon(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f32_avx2(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f32_avx512(
+    const float *src,
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void max_pool_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
 // Maximum; what it computes stands at the head of c/maximum_*.c.
 
 typedef struct opwright_maximum_sizes {
@@ -6992,6 +7358,226 @@ void multiply_f16_f32_f32_avx512(
     const float *src_1,
     float *dst,
     const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// PReLU; what it computes stands at the head of c/prelu_*.c.
+
+typedef struct opwright_prelu_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t SN; //
+    int64_t SC; //
+    int64_t SI[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t slope_N; //
+    int64_t slope_C; //
+    int64_t slope_X[3]; //
+    int64_t dst_N; //
+    int64_t dst_C; //
+    int64_t dst_X[3]; //
+    int64_t dst_sum__at; //
+    int64_t task_bytes_; //
+    int64_t lanes_[1]; //
+} opwright_prelu_sizes;
+
+void prelu_f32_portable(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f32_neon(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f32_avx2(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f32_avx512(
+    const float *src,
+    const float *slope,
+    float *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    opwright_bf16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    opwright_f16 *dst,
+    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// PReLUBackward; what it computes stands at the head of c/prelu_backward_*.c.
+
+typedef struct opwright_prelu_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t SN; //
+    int64_t SC; //
+    int64_t SI[3]; //
+    int64_t src_N; //
+    int64_t src_C; //
+    int64_t src_X[3]; //
+    int64_t slope_N; //
+    int64_t slope_C; //
+    int64_t slope_X[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t diff_slope_N; //
+    int64_t diff_slope_C; //
+    int64_t diff_slope_X[3]; //
+    int64_t diff_src_sum__at; //
+    int64_t diff_slope_sum__at; //
+    int64_t lanes_[4]; //
+} opwright_prelu_backward_sizes;
+
+void prelu_backward_f32_portable(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f32_neon(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f32_avx2(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f32_avx512(
+    const float *src,
+    const float *slope,
+    const float *diff_dst,
+    float *diff_src,
+    float *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_portable(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_neon(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_avx2(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_bf16_avx512(
+    const opwright_bf16 *src,
+    const opwright_bf16 *slope,
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    opwright_bf16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_portable(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_neon(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_avx2(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void prelu_backward_f16_avx512(
+    const opwright_f16 *src,
+    const opwright_f16 *slope,
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    opwright_f16 *diff_slope,
+    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // Pow; what it computes stands at the head of c/power_*.c.
 
@@ -9212,6 +9798,78 @@ void squared_difference_f16_avx512(
     const opwright_f16 *src_1,
     opwright_f16 *dst,
     const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+// StaticReshape; what it computes stands at the head of c/static_reshape_*.c.
+
+typedef struct opwright_static_reshape_sizes {
+    int64_t X_rank; // axes of the run X
+    int64_t X_extents[64]; //
+    int64_t Y_rank; // axes of the run Y
+    int64_t Y_extents[64]; //
+    int64_t src_X[64]; //
+    int64_t dst_Y[64]; //
+    int64_t lanes_[1]; //
+} opwright_static_reshape_sizes;
+
+void static_reshape_f32_portable(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f32_neon(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f32_avx2(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f32_avx512(
+    const float *src,
+    float *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_portable(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_neon(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_avx2(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_bf16_avx512(
+    const opwright_bf16 *src,
+    opwright_bf16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_portable(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_neon(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_avx2(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+
+void static_reshape_f16_avx512(
+    const opwright_f16 *src,
+    opwright_f16 *dst,
+    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
 
 // StaticTranspose; what it computes stands at the head of c/static_transpose_*.c.
 

@@ -319,6 +319,146 @@ static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
+// f8_e4m3: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
+// `kept`; and what was written to room put in place.
+static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        return from;
+    }
+    if (step == 0 && n > 0) {
+        const uint8_t cell = *from;
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = cell;
+        }
+        return room;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        room[i] = from[i * step];
+    }
+    return room;
+}
+
+static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
+{
+    for (int64_t i = 0; step != 1 && i < n; ++i) {
+        room[i] = at[i * step];
+    }
+    return step == 1 ? at : room;
+}
+
+static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; row != to && i < n; ++i) {
+        to[i * step] = row[i];
+    }
+}
+
+// f8_e5m2: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
+// `kept`; and what was written to room put in place.
+static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        return from;
+    }
+    if (step == 0 && n > 0) {
+        const uint8_t cell = *from;
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = cell;
+        }
+        return room;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        room[i] = from[i * step];
+    }
+    return room;
+}
+
+static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
+{
+    for (int64_t i = 0; step != 1 && i < n; ++i) {
+        room[i] = at[i * step];
+    }
+    return step == 1 ? at : room;
+}
+
+static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; row != to && i < n; ++i) {
+        to[i * step] = row[i];
+    }
+}
+
+// s4: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
+// `kept`; and what was written to room put in place.
+static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        return from;
+    }
+    if (step == 0 && n > 0) {
+        const uint8_t cell = *from;
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = cell;
+        }
+        return room;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        room[i] = from[i * step];
+    }
+    return room;
+}
+
+static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
+{
+    for (int64_t i = 0; step != 1 && i < n; ++i) {
+        room[i] = at[i * step];
+    }
+    return step == 1 ? at : room;
+}
+
+static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; row != to && i < n; ++i) {
+        to[i * step] = row[i];
+    }
+}
+
+// u4: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
+// `kept`; and what was written to room put in place.
+static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        return from;
+    }
+    if (step == 0 && n > 0) {
+        const uint8_t cell = *from;
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = cell;
+        }
+        return room;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        room[i] = from[i * step];
+    }
+    return room;
+}
+
+static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
+{
+    for (int64_t i = 0; step != 1 && i < n; ++i) {
+        room[i] = at[i * step];
+    }
+    return step == 1 ? at : room;
+}
+
+static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; row != to && i < n; ++i) {
+        to[i * step] = row[i];
+    }
+}
+
 // s64: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step, int64_t n, int64_t *room)

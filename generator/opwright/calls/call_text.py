@@ -18,8 +18,8 @@ _TOKEN = re.compile(
     r"|(?P<text>\"[^\"\\]*\"|'[^'\\]*')|(?P<mark>[()\[\],=]))",
     re.ASCII,
 )
-_SAID = {"word": "a name", "integer": "an integer"}
-Value = Union[int, float, str, list[int]]  # noqa: UP007 (evaluated at run time)
+_SAID = {"word": "a name", "integer": "an integer", "real": "a number"}
+Value = Union[bool, int, float, str, list[int], list[float]]  # noqa: UP007 (evaluated at run time)
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ def _said(value: Value) -> str:
     """A value as the text of a call has it."""
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -138,12 +140,12 @@ class _Parser:
     def value(self) -> TensorText | Value:
         kind, text, at = self.tokens[self.next]
         if self.sees("["):
-            return self.integers()
+            return self.numbers()
         if kind not in ("word", "integer", "real", "text"):
             self.fail("a value", at)
         self.next += 1
         if kind == "word":
-            return self.tensor(text) if self.sees("[") else text
+            return self.tensor(text) if self.sees("[") else {"true": True, "false": False}.get(text, text)
         return int(text) if kind == "integer" else float(text) if kind == "real" else text[1:-1]
 
     def tensor(self, dtype: str) -> TensorText:
@@ -154,6 +156,21 @@ class _Parser:
         if min(shape, default=0) < 0:
             self.fail("extents that are not negative", at)
         return TensorText(dtype, tuple(shape))
+
+    def numbers(self) -> list[int] | list[float]:
+        """A list of integers, or of numbers of which some are none."""
+        ahead = (kind for kind, text, _ in self.tokens[self.next :] if text == "]" or kind == "real")
+        if next(ahead, "") != "real":
+            return self.integers()
+        self.mark("[")
+        reals: list[float] = []
+        while not self.sees("]"):
+            kind = "integer" if self.tokens[self.next][0] == "integer" else "real"
+            reals.append(float(self.take(kind)))
+            if not self.sees("]"):
+                self.mark(",")
+        self.mark("]")
+        return reals
 
     def integers(self) -> list[int]:
         self.mark("[")

@@ -7,16 +7,15 @@ say, and integers are compared as polynomials. What reaches kernels only, and pr
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ..language.expr import LOGIC, Binary, Call, Expr, Name, Number, Read, Unary, walk
-from ..language.hashing import canonical, digest, silent_keys
+from ..language.hashing import digest
 from ..language.model import Attribute, Let, Op, Tensor
-from ..language.schema import Located, Node
+from ..language.schema import Located
 from ..language.types import symbol_of
 from .poly import NotPolynomial, Poly
 
@@ -33,30 +32,7 @@ Letters = dict[str, str]
 
 def contract_hash(op: Op) -> str:
     """As hexadecimal. Two operations of one hash take the same calls and return the same for each."""
-    return digest(_steps(op) if op.stepped else _Contract(op).whole())
-
-
-PROSE = frozenset("summary description source reason typical use page_name say nearest argument deprecated".split())
-
-
-def _steps(op: Op) -> list[Any]:
-    """What callers can notice of an operation of steps, as it is written: other letters, too, count as another one."""
-    kept = {name: getattr(op, name) for name in _fields(op) if name not in ("relations", "discrepancies", "revision")}
-    return [op.op, [[name, _said(value)] for name, value in kept.items()]]
-
-
-def _fields(node: Node) -> list[str]:
-    return [field.name for field in dataclasses.fields(node) if field.metadata and field.name not in PROSE]  # type: ignore[arg-type]
-
-
-def _said(value: Any) -> Any:
-    """A part of an operation without prose, and without keys that may be silent and are."""
-    if isinstance(value, Node):
-        kept = [name for name in _fields(value) if not (name in silent_keys(value) and not getattr(value, name))]
-        return [[name, _said(getattr(value, name))] for name in kept]
-    if isinstance(value, Mapping):
-        return [[str(key), _said(item)] for key, item in value.items()]
-    return [_said(item) for item in value] if isinstance(value, (list, tuple)) else canonical(value)
+    return digest((_Steps if op.stepped else _Contract)(op).whole())
 
 
 class _Contract:
@@ -136,12 +112,15 @@ class _Contract:
             return Poly.number(tree.value) if isinstance(tree.value, int) else Poly.symbol(repr(tree.value))
         if isinstance(tree, Read):
             return Poly.symbol(
-                digest([self.tensors[tree.tensor], [self.said(index, letters) for index in tree.indices]])
+                digest(
+                    [self.tensors.get(tree.tensor, tree.tensor), [self.said(index, letters) for index in tree.indices]]
+                )
             )
         if isinstance(tree, Name):
             return self.name(tree.id, letters)
         if isinstance(tree, Call):
-            return Poly.symbol(digest([tree.function, [self.term(part, letters).terms for part in tree.arguments]]))
+            parts = [self.term(part, letters).terms for part in tree.arguments]
+            return Poly.symbol(digest([tree.function, sorted(parts) if tree.function in IN_ANY_ORDER else parts]))
         if isinstance(tree, Unary):
             inner = self.term(tree.operand, letters)
             return -inner if tree.op == "-" else Poly.symbol(digest([tree.op, inner.terms]))
@@ -150,7 +129,8 @@ class _Contract:
             made = _combined(tree.op, left, right)
             if made is not None and made.symbols == left.symbols | right.symbols:
                 return made
-        return Poly.symbol(digest([tree.op, left.terms, right.terms]))
+        sides = [left.terms, right.terms]
+        return Poly.symbol(digest([tree.op, sorted(sides) if tree.op in IN_ANY_ORDER else sides]))
 
     def said(self, tree: Expr, letters: Mapping[str, str] = MappingProxyType({})) -> str:
         """What an expression of integers says, as a hash."""
@@ -201,6 +181,75 @@ class _Contract:
         cases = sorted([word, self.said(case.tree)] for word, case in let.cases.items())
         whole = self.said(let.value.tree) if let.value is not None else ""
         return Poly.symbol(digest([whole, let.by or "", cases, str(let.neutral)]))
+
+
+class _Steps(_Contract):
+    """What callers notice of an operation of steps; what stands between steps is numbered as letters are."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(op)
+        self.tensors |= {tensor.name: f"output {number}" for number, tensor in enumerate(op.outputs)}
+
+    def whole(self) -> list[Any]:
+        """The same, and all outputs; runs are told from other sizes."""
+        op = self.op
+        rows = [[row.get(name, "") for name in (*self.tensors, "accumulate")] for row in op.dtypes]
+        parts = [
+            op.function_ or op.op,
+            [op.spatial_rank.min, op.spatial_rank.max],
+            [[t.parameter or t.name, t.optional, *self.stepped(t)] for t in op.inputs],
+            [self.stepped(t) for t in op.outputs],
+            sorted([*self.attribute(a), *self.placed(a)] for a in op.attributes),
+            sorted(rows),
+            sorted([rule.id, self.said(rule.expr.tree)] for rule in op.constraints if rule.expr),
+            self.semantics(),
+        ]
+        return [*parts, [[dim.per_axis, bool(dim.run), dim.min] for dim in (self.dims[s] for s in self.numbers)]]
+
+    def stepped(self, tensor: Tensor) -> list[Any]:
+        """Its axes in memory by word, and those that may be stretched, be lacking or be joined, by their places."""
+        dims, places = tensor.dims, {axis: place for place, axis in enumerate(tensor.dims)}
+        for axis in dims:  # sizes are met in the order of the spec, whatever the words
+            self.said(dims[axis].tree)
+        orders = sorted(
+            [word, [[places[a], self.said(dims[a].tree)] for a in o]] for word, o in self.words(tensor, dims)
+        )
+        marked = [sorted(places[axis] for axis in named) for named in (tensor.broadcast, tensor.may_lack)]
+        joined = "" if tensor.joined is None else str(places[tensor.joined])
+        when = self.said(tensor.when.tree) if tensor.when else ""
+        absent = "" if tensor.absent is None else _number(tensor.absent)
+        return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), joined, when, absent]
+
+    def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
+        """The same; a truth attribute has its two words."""
+        if tensor.layout is not None and self.op.attribute(tensor.layout).type == "bool":
+            return self.op.layouts[tensor.layout].items()
+        return super().words(tensor, dims)
+
+    def placed(self, a: Attribute) -> list[Any]:
+        """The sizes, outputs and attributes that an attribute speaks of."""
+        roles = [a.locates, a.extents_of, a.fills]
+        sizes = [self.said(Name(self.op.dims[role].symbol)) if role else "" for role in roles]
+        outputs = [self.tensors.get(name or "", "") for name in (a.dtype_of, a.order_of)]
+        return [*sizes, *outputs, self.said(Name(a.per)) if a.per else "", a.keeps or ""]
+
+    def semantics(self) -> list[Any]:
+        """Step by step, by the letters in the order in which they are met."""
+        said = self.op.semantics
+        formulas = [assignment for step in said.steps for assignment in step.assignments]
+        used = [name for f in formulas for tree in (f.target, f.value) for name in _names(tree) if name in said.ranges]
+        letters = {letter: f"letter {n}" for n, letter in enumerate(dict.fromkeys(used))}
+        extents = [self.said(said.ranges[letter].tree) for letter in letters]
+        between = dict.fromkeys(f.target.tensor for f in formulas if f.target.tensor not in self.tensors)
+        self.tensors = {**self.tensors, **{name: f"between {number}" for number, name in enumerate(between)}}
+        steps = []
+        for step in said.steps:
+            guards = sorted(self.said(guard.tree, letters) for guard in step.where)
+            cases = {"": step.do} if step.do else step.cases
+            values = [(word, case.op, case.target, case.value) for word, case in cases.items() if case]
+            told = [[w, op, self.term(to, letters).terms, self.term(v, letters).terms] for w, op, to, v in values]
+            steps.append([step.by or "", guards, sorted(told)])
+        return [extents, steps]
 
 
 def _names(tree: Expr) -> list[str]:

@@ -19,7 +19,7 @@ from .program import readable_lists
 from .whole import is_whole, kinds_in_steps
 
 # Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
-INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"}
+INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS
 
 
 def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
@@ -280,6 +280,8 @@ def dtypes(op: Op) -> Iterator[Problem]:
         seen[cells] = at
         if row["accumulate"] == "s64":
             yield from _whole(op, at)
+        else:
+            yield from _bits(op, at, row["accumulate"])
     inputs: dict[tuple[str, ...], Mark] = {}
     told = {attribute.dtype_of for attribute in op.attributes}
     for row in op.dtypes:
@@ -290,6 +292,15 @@ def dtypes(op: Op) -> Iterator[Problem]:
             message = f"a call cannot tell this row from that of {inputs[key]}"
             yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
         inputs.setdefault(key, at)
+
+
+def _bits(op: Op, row: Mark, accumulate: str) -> Iterator[Problem]:
+    """Functions of integers, which a row that accumulates in real numbers cannot have."""
+    for assignment in (assignment for step in op.semantics.steps for assignment in step.assignments):
+        for node in expr.walk(assignment.value):
+            if isinstance(node, Call) and node.function in expr.BIT_FUNCTIONS:
+                message = f"{node.function}() takes integers, but the row of {row} accumulates in {accumulate}; say s64"
+                yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
 
 
 def _whole(op: Op, row: Mark) -> Iterator[Problem]:

@@ -106,6 +106,10 @@ class StepWriter(Writer):
                 found[axis] = "rank" if kind == "spatial" else f"{symbol}_n_" if symbol else "1"
         return found
 
+    def left_out(self, tensor: Tensor, axis: str) -> bool:
+        """Whether some word of the layout leaves out an axis."""
+        return tensor.layout is not None and any(axis not in row for row in self.op.layouts[tensor.layout].values())
+
     def lackable(self, tensor: Tensor, axis: str) -> str:
         """The size of an axis that the array may lack; '' where it may not."""
         tree = tensor.dims[axis].tree
@@ -153,6 +157,8 @@ class StepWriter(Writer):
             hint = "an attribute with `locates` can say where one of them begins"
             raise SpecInvalid([Problem(tensor.at, "run-ambiguous", f"{message}; {hint}")])
         counts = self.counts(tensor)
+        for axis in (axis for axis in counts if axis not in unknown and self.left_out(tensor, axis)):
+            counts[axis] = f'({counts[axis]} if "{axis}" in {self.order(tensor)} else 0)'
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
         fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
@@ -322,7 +328,9 @@ class StepWriter(Writer):
                 if text not in divided:
                     self.add("exactly", value=text)
                 divided.add(text)
-            text = python(self.reach(tree), self.vectors, wrap="max")
+            text, each = (python(self.reach(tree), self.vectors, wrap=wrap) for wrap in ("max", "tuple"))
+            if text != each and not self.op.spatial_rank.min:  # a call may have no spatial axis
+                text = f"max({each}, default=0)"
             if text not in bounded:
                 self.add("bound", value=text, say=say)
             bounded.add(text)

@@ -17,6 +17,8 @@ from ..language.kinds import Kind
 from . import nodes
 from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
 
+# Types that C has no arithmetic for, and what their elements are widened to.
+NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
 _UNSIGNED = {"+", "-", "*"}
 
 
@@ -128,8 +130,8 @@ class Values:
         """An element in the accumulator."""
         if dtype == "boolean":
             return Cast(self.c_type, Binary("!=", element, nodes.ZERO))
-        if dtype in ("bf16", "f16"):
-            element, dtype = Call(f"opwright_from_{dtype}", (element,)), "f32"
+        if dtype in NARROW:
+            element, dtype = Call(f"opwright_from_{dtype}", (element,)), NARROW[dtype]
         return element if dtype == self.accumulate else Cast(self.c_type, element)
 
     def stored(self, value: Expr, dtype: str) -> Expr:
@@ -138,9 +140,9 @@ class Values:
             return value
         if dtype == "boolean":
             return Cast("uint8_t", Binary("!=", value, self.number(0)))
-        if dtype in ("s32", "s8", "u8"):
+        if dtype in ("s32", "s8", "u8", "s4", "u4"):
             return Call(f"opwright_{dtype}_of_{self.accumulate}", (value,))
-        if dtype in ("bf16", "f16"):
-            single = value if self.accumulate == "f32" else Cast("float", value)
+        if dtype in NARROW:
+            single = value if self.accumulate == "f32" else Call("opwright_odd", (Cast("double", value),))
             return Call(f"opwright_to_{dtype}", (single,))
         return Cast(DTYPES[dtype].c_type, value)

@@ -42,6 +42,10 @@ DTYPES = {
         Dtype("s8", "int8", "int8_t", 1, kernels=False),
         Dtype("u8", "uint8", "uint8_t", 1, kernels=False),
         Dtype("boolean", "bool_", "uint8_t", 1, kernels=False),
+        Dtype("f8_e4m3", "float8_e4m3fn", "uint8_t", 1, kernels=False, bits="uint8"),
+        Dtype("f8_e5m2", "float8_e5m2", "uint8_t", 1, kernels=False, bits="uint8"),
+        Dtype("s4", "int4", "uint8_t", 1, kernels=False, bits="uint8"),
+        Dtype("u4", "uint4", "uint8_t", 1, kernels=False, bits="uint8"),
         Dtype("s64", "int64", "int64_t", 8, kernels=False, steps=False),
     )
 }

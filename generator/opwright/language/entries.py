@@ -32,9 +32,9 @@ class Dim(Node):
     shorthand = "symbol"
     symbol: str = key(SYMBOL, "the letter that stands for it in expressions", default="")
     per_axis: bool | None = key(Flag(), "one value per spatial axis")
-    run: bool | None = key(Flag(), "one value per axis of a run of its own, which has any number of axes", silent=True)
-    min: int | None = key(Integer(0), "the least legal extent")
-    typical: int | None = key(Integer(1, 2**20), "an everyday extent; decides which loop is worth being innermost")
+    run: bool | None = key(Flag(), "one value per axis of a run, which has any number of axes", silent=True)
+    min: int | None = key(Integer(0), "the minimum extent")
+    typical: int | None = key(Integer(1, 2**20), "a typical extent; helps to choose the innermost loop")
     summary: str | None = key(Text(), "what it counts")
     at: Mark = mark()
 
@@ -66,38 +66,38 @@ class Attribute(Node):
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
     name: str | None = key(IDENTIFIER, "its name in calls")
-    page_name: str | None = key(
-        VALUE, "its name on pages and in graph dumps, where calls cannot bear that", silent=True
-    )
+    page_name: str | None = key(VALUE, "its name on pages and in graph dumps, if calls cannot use it", silent=True)
     symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
     type: str | None = key(OneOf(("s64", "s64[]", "string", "f32", "bool", "f32[]")), "its type")
     required: bool | None = key(Flag(), "whether every call must give it")
-    default: str | None = key(Text(), "the value of a call that does not give it; one number fills a list")
-    min: int | None = key(Integer(), "the least legal value of each entry")
-    max: int | None = key(Integer(), "the greatest legal value of each entry")
+    default: str | None = key(Text(), "the value if a call omits it; a single number fills a list")
+    min: int | None = key(Integer(), "the minimum of each entry")
+    max: int | None = key(Integer(), "the maximum of each entry")
     length: str | None = key(OneOf(("spatial", "any")), "how many entries a list has")
-    surplus: int | None = key(Integer(), "entries beyond the length are accepted when they all equal this")
+    surplus: int | None = key(Integer(), "extra entries are accepted if all of them equal this")
     neutral: int | None = key(Integer(), "the value on spatial axes that a call does not have")
-    values: tuple[AllowedValue, ...] | None = key(ListOf(Struct(AllowedValue)), "the words a string may be")
+    values: tuple[AllowedValue, ...] | None = key(ListOf(Struct(AllowedValue)), "the words that a string may take")
     refuse: tuple[RefusedValue, ...] | None = key(ListOf(Struct(RefusedValue)), "words that are refused with a reason")
     shape_of: str | None = key(IDENTIFIER, "the output whose shape this list states")
-    locates: str | None = key(
-        IDENTIFIER, "the size whose axis, or the run whose axes, it says the place of", silent=True
-    )
-    dtype_of: str | None = key(IDENTIFIER, "the output whose data type this word states", silent=True)
+    locates: str | None = key(IDENTIFIER, "the size or run whose position among the axes it gives", silent=True)
+    dtype_of: str | None = key(IDENTIFIER, "the output whose data type this word selects", silent=True)
     per: str | None = key(
-        SYMBOL, "the size that the list has an entry for each of; one entry serves them all", silent=True
+        SYMBOL, "the size that gives the number of entries; a single entry applies to all", silent=True
     )
-    order_of: str | None = key(IDENTIFIER, "the tensor whose axes it orders: which one stands first, ...", silent=True)
+    order_of: str | None = key(
+        IDENTIFIER, "the tensor whose axes it orders: the first entry names the first axis", silent=True
+    )
     extents_of: str | None = key(IDENTIFIER, "the run of axes whose extents it lists", silent=True)
     fills: str | None = key(
-        IDENTIFIER, "the run that has as many cells as those extents; -1 is what is left of them", silent=True
+        IDENTIFIER, "the run with the same number of cells; -1 is computed from the other entries", silent=True
     )
     keeps: str | None = key(
-        IDENTIFIER, "the truth attribute with which 0 is the extent of `fills` at its place", silent=True
+        IDENTIFIER,
+        "the boolean attribute that makes 0 stand for the extent of `fills` at the same position",
+        silent=True,
     )
     summary: str | None = key(Text(), "what it means")
-    source: str | None = key(SLUG, "the page that says so, an entry of _sources.yaml")
+    source: str | None = key(SLUG, "the page that states it, an entry of _sources.yaml")
     reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")
     at: Mark = mark()
 
@@ -110,7 +110,7 @@ class Arrangement(Node):
     index: dict[str, Located] = key(
         MapOf(AXIS, Formula()), "the index on each axis, in the tensor's view letters", required=True, default={}
     )
-    summary: str | None = key(Text(), "who writes it so")
+    summary: str | None = key(Text(), "which sources use it")
     at: Mark = mark()
 
 
@@ -119,40 +119,38 @@ class Tensor(Node):
     """An input or an output."""
 
     name: str = key(IDENTIFIER, "its name in calls", required=True, default="")
-    parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, where that must differ")
-    optional: bool = key(Flag(), "whether a call may leave it out; it then reads as zero", default=False)
-    absent: str | None = key(Text(), "the number that it reads as where it is left out", silent=True)
-    when: Located | None = key(
-        Formula(), "the calls that have it; where it does not hold, it is not there", silent=True
-    )
+    parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, if different")
+    optional: bool = key(Flag(), "whether a call may omit it; an omitted input reads as zero", default=False)
+    absent: str | None = key(Text(), "the number that an omitted input reads as", silent=True)
+    when: Located | None = key(Formula(), "the calls that have it; all others do without", silent=True)
     broadcast: tuple[str, ...] = key(
         ListOf(AXIS),
-        "the axes that may have extent 1, or of a run be fewer, and then serve all",
+        "the axes that broadcast: the extent may be 1, and a run may have fewer axes",
         default=(),
         silent=True,
     )
     broadcast_if: dict[str, str] = key(
         MapOf(IDENTIFIER, VALUE),
-        "the word of an attribute without which it does not broadcast",
+        "the word of an attribute with which it broadcasts; with others it does not",
         default={},
         silent=True,
     )
     may_lack: tuple[str, ...] = key(
         ListOf(AXIS),
-        "the axes that an array may lack, as extents of 1; outputs lack what inputs do",
+        "axes that an array may omit, which then have extent 1; outputs omit those that inputs do",
         default=(),
         silent=True,
     )
-    joined: str | None = key(
-        AXIS, "the axis along which it is joined from any number of arrays, given as a list", silent=True
-    )
+    joined: str | None = key(AXIS, "the axis along which a list of any number of arrays is concatenated", silent=True)
     layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
-    view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters by which semantics read it", default=())
-    arrangements: dict[str, Arrangement] = key(MapOf(IDENTIFIER, Struct(Arrangement)), "ways to split it", default={})
+    view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters with which the semantics read it", default=())
+    arrangements: dict[str, Arrangement] = key(
+        MapOf(IDENTIFIER, Struct(Arrangement)), "ways to split its axes over groups", default={}
+    )
     shape_of: str | None = key(IDENTIFIER, "the output whose shape this vector of integers states")
     summary: str | None = key(Text(), "what it holds")
-    source: str | None = key(SLUG, "the page that says so")
+    source: str | None = key(SLUG, "the page that states it")
     at: Mark = mark()
 
     @property

@@ -48,7 +48,11 @@ REAL_FUNCTIONS = {
     **dict.fromkeys(("exp", "exp2", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt", "abs", "round", "sign"), (1, 1)),
     "pow": (2, 2),
     "select": (3, 3),
+    "bit_not": (1, 1),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), (2, 2)),
 }
+# Those of them that integers have, and real numbers have not.
+BIT_FUNCTIONS = frozenset(("bit_not", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"))
 ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **SCALE_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
 REDUCTIONS = ("any", "all", "prod")
 

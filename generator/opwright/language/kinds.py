@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .expr import (
+    BIT_FUNCTIONS,
     COMPARISONS,
     LETTER_FUNCTIONS,
     LOGIC,
@@ -129,5 +130,6 @@ class _Kinds:
             raise self.fail(node, f"'{function}' takes a quotient of integers")
         if real and isinstance(node, Binary) and node.op == "%":
             raise self.fail(node, "'%' takes integers")
-        real = real or (function in REAL_FUNCTIONS and function not in ("select", "abs", "sign"))
+        whole = {"select", "abs", "sign", *BIT_FUNCTIONS}
+        real = real or (function in REAL_FUNCTIONS and function not in whole)
         return Kind("real" if real else "int", vector)

@@ -16,7 +16,7 @@ class Common(Node):
     dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "roles", default={})
     attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "attributes", default=())
     layouts: dict[str, dict[str, tuple[str, ...]]] = key(
-        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
+        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "the order of axes for each word of an attribute", default={}
     )
     let: dict[str, Let] = key(MapOf(IDENTIFIER, Struct(Let)), "named values", default={})
     constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "conditions", default=())
@@ -31,7 +31,7 @@ class Page(Node):
 
     title: str = key(Text(), "its title", required=True, default="")
     release: str | None = key(Text(), "the release it belongs to")
-    form: str | None = key(Text(), "the form it was found in, and what that form lost")
+    form: str | None = key(Text(), "the format in which it was found, and what that format lost")
     at: Mark = mark()
 
 
@@ -39,7 +39,7 @@ class Page(Node):
 class Sources(Node):
     """The file _sources.yaml."""
 
-    pages: dict[str, Page] = key(MapOf(SLUG, Struct(Page)), "short name to page", required=True, default={})
+    pages: dict[str, Page] = key(MapOf(SLUG, Struct(Page)), "the pages by their short names", required=True, default={})
     at: Mark = mark()
 
 

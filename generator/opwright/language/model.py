@@ -50,11 +50,11 @@ class Let(Node):
     shorthand = "value"
     use: str | None = key(IDENTIFIER, "a shared value of _common.yaml")
     value: Located | None = key(Formula(), "the expression")
-    by: str | None = key(IDENTIFIER, "the string attribute that chooses")
+    by: str | None = key(IDENTIFIER, "the string attribute that selects")
     cases: dict[str, Located] = key(MapOf(VALUE, Formula()), "the expression for each of its words", default={})
     neutral: int | None = key(Integer(), "the value on spatial axes that a call does not have")
     summary: str | None = key(Text(), "what it is")
-    source: str | None = key(SLUG, "the page that says so")
+    source: str | None = key(SLUG, "the page that states it")
     at: Mark = mark()
 
 
@@ -69,7 +69,7 @@ class Constraint(Node):
     say: str | None = key(Text(), "the condition as a sentence")
     argument: str | None = key(IDENTIFIER, "the argument that a caller would change")
     nearest: Located | None = key(Formula(), "the nearest legal value of that argument")
-    source: str | None = key(SLUG, "the page that says so")
+    source: str | None = key(SLUG, "the page that states it")
     at: Mark = mark()
 
 
@@ -79,21 +79,23 @@ class GroupClass(Node):
 
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared class of _common.yaml")
-    name: str | None = key(IDENTIFIER, "its part of the kernels' names")
-    when: Located | None = key(Formula(), "the calls that belong to it; absent: all that are left")
-    let: dict[str, Located] = key(MapOf(SYMBOL, Formula()), "what the sizes become", default={})
+    name: str | None = key(IDENTIFIER, "its part of kernel names")
+    when: Located | None = key(Formula(), "the calls that belong to it; if omitted, all that remain")
+    let: dict[str, Located] = key(MapOf(SYMBOL, Formula()), "the sizes that are known, with their values", default={})
     summary: str | None = key(Text(), "what it is")
     at: Mark = mark()
 
 
 @dataclass(frozen=True)
 class Step(Node):
-    """An assignment over all values of its letters, ended before the next begins. A bare text stands for its `do`."""
+    """An assignment over all values of its letters, done before the next begins. A bare text stands for its `do`."""
 
     shorthand = "do"
     do: Assignment | None = key(Statement(tuple(ASSIGNMENTS)), "the assignment")
-    where: tuple[Located, ...] = key(ListOf(Formula()), "only letters that fulfil all of these take part", default=())
-    by: str | None = key(IDENTIFIER, "the string or truth attribute that chooses")
+    where: tuple[Located, ...] = key(
+        ListOf(Formula()), "only letters for which all of these hold take part", default=()
+    )
+    by: str | None = key(IDENTIFIER, "the string or boolean attribute that selects")
     cases: dict[str, Assignment | None] = key(
         MapOf(VALUE, Statement(tuple(ASSIGNMENTS))), "the assignment for each of its words", default={}
     )
@@ -116,12 +118,12 @@ class Semantics(Node):
         required=True,
         default={},
     )
-    init: str = key(Text(), "the value of a cell that no assignment reaches: a number or -inf", default="0")
+    init: str = key(Text(), "the value of a cell that no assignment reaches: a number, `inf` or `-inf`", default="0")
     where: tuple[Located, ...] = key(
-        ListOf(Formula()), "only index tuples that fulfil all of these take part", default=()
+        ListOf(Formula()), "only index tuples for which all of these hold take part", default=()
     )
     steps: tuple[Step, ...] = key(
-        ListOf(Struct(Step)), "several assignments, in place of `reduce`", default=(), silent=True
+        ListOf(Struct(Step)), "several assignments, instead of `reduce`", default=(), silent=True
     )
     reduce: Assignment | None = key(Statement(("+", "max")), "out[...] += value, or out[...] max= value")
     finish: Located | None = key(
@@ -138,10 +140,12 @@ class Semantics(Node):
 
 @dataclass(frozen=True)
 class NormalForm(Node):
-    """The operation as a solve of the one relation between a big tensor, a small one and weights."""
+    """Which tensor of a convolution the operation computes: the big one, the small one or the weights."""
 
-    solve: str = key(OneOf(("x", "y", "w")), "what is computed: x big, y small, w weights", required=True, default="")
-    big: str = key(IDENTIFIER, "the tensor that the strides walk over", required=True, default="")
+    solve: str = key(
+        OneOf(("x", "y", "w")), "the tensor that is computed: x big, y small, w weights", required=True, default=""
+    )
+    big: str = key(IDENTIFIER, "the tensor that is indexed with strides", required=True, default="")
     small: str = key(IDENTIFIER, "the other data tensor", required=True, default="")
     weights: Located | None = key(
         Formula(), "the weights as name[group, small channel, big channel, tap]", required=True
@@ -156,34 +160,36 @@ class NormalForm(Node):
 
 @dataclass(frozen=True)
 class Relation(Node):
-    """A fact that ties this operation to another one; tests hold it against both."""
+    """A relation to another operation, which tests verify."""
 
-    equals: str | None = key(OP_NAME, "an operation that computes the same")
+    equals: str | None = key(OP_NAME, "an operation that computes the same result")
     adjoint: str | None = key(OP_NAME, "the operation that is the adjoint in one input")
-    in_: str | None = key(IDENTIFIER, "adjoint: the input in which this one is linear")
+    in_: str | None = key(IDENTIFIER, "for adjoint: the input in which this operation is linear")
     gradient: str | None = key(OP_NAME, "the operation that computes the gradient")
-    of: str | None = key(IDENTIFIER, "gradient: the input it is taken in")
+    of: str | None = key(IDENTIFIER, "for gradient: the input with respect to which it is taken")
     gradient_of: str | None = key(
-        OP_NAME, "the operation whose gradient this one is, as it is derived from that one's semantics", silent=True
+        OP_NAME, "the operation whose gradient this one is, as derived from its semantics", silent=True
     )
-    with_: dict[str, str] = key(MapOf(IDENTIFIER, IDENTIFIER), "the other's tensors, each with ours", default={})
-    formats: dict[str, str] = key(MapOf(VALUE, VALUE), "our layout words, each with the other's", default={})
+    with_: dict[str, str] = key(
+        MapOf(IDENTIFIER, IDENTIFIER), "the other operation's tensors, each with this one's", default={}
+    )
+    formats: dict[str, str] = key(MapOf(VALUE, VALUE), "layout words, each with the other operation's", default={})
     at: Mark = mark()
 
 
 @dataclass(frozen=True)
 class Discrepancy(Node):
-    """A disagreement between the sources, and who wins."""
+    """A disagreement between the sources, and the ruling."""
 
     shorthand = "use"
     use: str | None = key(SLUG, "a shared discrepancy of _common.yaml")
     id: str | None = key(SLUG, "its name")
     page: str | None = key(Text(), "what the pages say")
     library: str | None = key(Text(), "what the library does")
-    ruling: str | None = key(Text(), "what holds here")
+    ruling: str | None = key(Text(), "what this specification says")
     why: str | None = key(Text(), "why")
     concerns: tuple[str, ...] = key(
-        ListOf(FIELD), "the fields it rules on, as `opwright audit` names them; * stands for any one part", default=()
+        ListOf(FIELD), "the fields it rules on, as `opwright audit` names them; `*` stands for any one part", default=()
     )
     at: Mark = mark()
 
@@ -192,8 +198,8 @@ class Discrepancy(Node):
 class RankRange(Node):
     """How many spatial axes the tensors may have."""
 
-    min: int = key(Integer(0, 3), "the least number", required=True, default=0)
-    max: int = key(Integer(0, 3), "the greatest number", required=True, default=0)
+    min: int = key(Integer(0, 3), "the minimum", required=True, default=0)
+    max: int = key(Integer(0, 3), "the maximum", required=True, default=0)
     at: Mark = mark()
 
 
@@ -203,20 +209,20 @@ class Op(Node):
 
     op: str = key(OP_NAME, "the operation's name", required=True, default="")
     function_: str | None = key(
-        IDENTIFIER, "the name of its function, where the operation's own in lower case will not do", silent=True
+        IDENTIFIER, "the name of its function, if not the operation's name in snake case", silent=True
     )
-    revision: int = key(Integer(1, 10**6), "counts the changes of its meaning", required=True, default=1)
+    revision: int = key(Integer(1, 10**6), "raised whenever the meaning changes", required=True, default=1)
     summary: str = key(Text(), "one sentence", required=True, default="")
-    description: str | None = key(Text(), "more, where it helps")
-    deprecated: str | None = key(Text(), "that it will go, and what to use instead; its calls warn")
+    description: str | None = key(Text(), "further explanation")
+    deprecated: str | None = key(Text(), "says that the operation will be removed and what to use instead; calls warn")
     source: tuple[str, ...] = key(ListOf(SLUG), "the pages it was transcribed from", default=())
     spatial_rank: RankRange = key(Struct(RankRange), "how many spatial axes", default=RankRange())
-    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "role to symbol", required=True, default={})
+    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "the sizes by their roles", required=True, default={})
     attributes: tuple[Attribute, ...] = key(
         ListOf(Struct(Attribute)), "the attributes, in the page's order", default=()
     )
     layouts: dict[str, dict[str, tuple[str, ...]]] = key(
-        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "attribute to word to order of axes", default={}
+        MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "the order of axes for each word of an attribute", default={}
     )
     inputs: tuple[Tensor, ...] = key(
         ListOf(Struct(Tensor)), "the inputs, in the page's order", required=True, default=()
@@ -230,11 +236,11 @@ class Op(Node):
     shape: dict[str, Let] = key(MapOf(SYMBOL, Struct(Let)), "the extents that only the output has", default={})
     constraints: tuple[Constraint, ...] = key(ListOf(Struct(Constraint)), "the conditions on a call", default=())
     classes: tuple[GroupClass, ...] = key(
-        ListOf(Struct(GroupClass)), "families of calls, the first that fits", default=()
+        ListOf(Struct(GroupClass)), "families of calls; the first whose condition holds applies", default=()
     )
     semantics: Semantics = key(Struct(Semantics), "what it computes", required=True, default=Semantics())
     normal_form: NormalForm | None = key(Struct(NormalForm), "the form that fast kernels are made from")
-    relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "ties to other operations", default=())
+    relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "relations to other operations", default=())
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = mark()
 

@@ -17,6 +17,7 @@ from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Call, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
+from .dtypes import rounded
 from .extents import each, shape_of
 from .indices import INTEGER, apply, index, integers, operator, vectors
 from .validate import NUMPY, Array, Validation, validate
@@ -39,18 +40,6 @@ def reals(tree: Expr, symbols: Mapping[str, Any], read: Callable[[Read], Any]) -
         return np.asarray(integers(tree, symbols), np.float64)
     op, operands = operator(tree)
     return apply(_REAL[op], [reals(operand, symbols, read) for operand in operands])
-
-
-def rounded(values: npt.NDArray[np.float64], dtype: str) -> Array:
-    """float64 in another type, rounded once."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if dtype != "bf16":
-            return values.astype(NUMPY[dtype])
-        # By way of f32 rounded to odd, because the cast to bfloat16 goes through f32 and would round twice.
-        near = values.astype(np.float32)
-        near = np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
-        odd = (near.view(np.uint32) | (near != values)).view(np.float32)
-        return np.asarray(odd.astype(NUMPY[dtype]))
 
 
 def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Array:

@@ -16,12 +16,12 @@ from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Step
+from .dtypes import stored
 from .extents import each
 from .indices import integers
-from .interpret import CHUNK, rounded
+from .interpret import CHUNK
 from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_real, letters_of
 from .step_call import StepValidation
-from .validate import NUMPY
 from .validate_steps import validate_steps
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -31,6 +31,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": np.power, "floor": np.floor, "ceil": np.ceil, "min": np.minimum, "max": np.maximum,
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative,
     "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.bitwise_not,
+    "shift_left": lambda x, y: np.left_shift(x, y % 64), "shift_right": lambda x, y: np.right_shift(x, y % 64),
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "select": np.where,
 }  # fmt: skip
 _COMBINE: dict[str, Any] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -200,17 +202,6 @@ def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
         return node.function, node.arguments
     assert isinstance(node, (Unary, Binary))
     return "neg" if isinstance(node, Unary) and node.op == "-" else node.op, expr.children(node)
-
-
-def stored(values: Any, dtype: str) -> Any:
-    """Values in the type of a tensor: real ones rounded once, to integers half to even; what is too large saturates."""
-    if dtype == "boolean":
-        return values != 0
-    if dtype in ("s32", "s8", "u8"):
-        limits = np.iinfo(NUMPY[dtype])
-        whole = np.where(np.isnan(values), 0, np.rint(values)) if values.dtype == np.float64 else values
-        return np.clip(whole, limits.min, limits.max).astype(limits.dtype)
-    return rounded(values.astype(np.float64), dtype)
 
 
 def _kept(value: Any, taken: Any) -> Any:

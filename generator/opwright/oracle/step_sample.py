@@ -102,15 +102,24 @@ class _Sampler:
         elif attribute.type == "string":
             values[name] = self.one(attribute.values or ()).value
         elif attribute.type == "bool":
-            values[name] = facts[symbol_of(attribute)] = bool(self.rng.integers(2))
+            values[name] = facts[symbol_of(attribute)] = bool(
+                self.rng.random() < (0.7 if attribute.default == "true" else 0.4)
+            )
         elif attribute.locates or attribute.order_of or attribute.per:
             values[name] = None
-        elif attribute.type == "s64[]":
-            facts[symbol_of(attribute)] = tuple(self.whole(attribute) for _ in range(rank))
-            values[name] = list(facts[symbol_of(attribute)])
+        elif attribute.type in ("s64[]", "f32[]"):
+            omitted = attribute.default is not None and self.rng.random() < 0.3
+            made = [self.number(attribute, omitted) for _ in range(rank)]
+            facts[symbol_of(attribute)] = tuple(made)
+            values[name] = None if omitted else made
         else:
-            value = self.one(NUMBERS) if attribute.type == "f32" else self.whole(attribute)
-            values[name] = facts[symbol_of(attribute)] = value
+            values[name] = facts[symbol_of(attribute)] = self.number(attribute)
+
+    def number(self, attribute: Attribute, omitted: bool = False) -> Any:
+        real = attribute.type in ("f32", "f32[]")
+        if omitted:
+            return (float if real else int)(attribute.default or 0)
+        return self.one(NUMBERS) if real else self.whole(attribute)
 
     def whole(self, attribute: Attribute) -> int:
         least = attribute.min if attribute.min is not None else -1
@@ -118,8 +127,7 @@ class _Sampler:
         return min(value, attribute.max if attribute.max is not None else value)
 
     def entries(self, attribute: Attribute, count: int) -> list[Any]:
-        real = attribute.type == "f32[]"
-        return [self.one(NUMBERS) if real else self.whole(attribute) for _ in range(count)]
+        return [self.number(attribute) for _ in range(count)]
 
     def named(self, facts: dict[str, Any], values: Mapping[str, Any]) -> None:
         """The named values that follow; KeyError where one follows from nothing."""
@@ -135,7 +143,7 @@ class _Sampler:
     def array(self, tensor: Tensor, facts: Mapping[str, Any], values: dict[str, Any], row: Mapping[str, str]) -> Any:
         """An input with real numbers about 1 and about 0, or whole ones; None where the call leaves it out."""
         wanted = tensor.when is None or bool(evaluate(tensor.when.tree, facts))
-        if not wanted or (tensor.optional and self.rng.random() < 0.3):
+        if not wanted or (tensor.optional and self.rng.random() < 0.2):
             return None
         order = list(tensor.dims)
         if tensor.layout is not None:

@@ -70,7 +70,7 @@ class _Call:
         self.read = form.weights.tree
 
     def result(self) -> Array:
-        from .interpret import rounded
+        from .dtypes import rounded
 
         found = {"y": self.small, "x": self.big, "w": self.weights}[self.form.solve]()
         assert self.validation.row is not None

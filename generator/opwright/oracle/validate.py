@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -22,21 +21,12 @@ from ..language.expr import INT64_MAX, INT64_MIN, Inexact, Number
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
 from .arguments import default, entries_of, wholes
+from .dtypes import NUMPY as NUMPY
 from .extents import Fact, Facts, each, shape_of, solve
 from .indices import too_far, vectors
 
 Array = npt.NDArray[Any]
 
-NUMPY: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "s32": np.dtype(np.int32),
-    "s8": np.dtype(np.int8),
-    "u8": np.dtype(np.uint8),
-    "boolean": np.dtype(np.bool_),
-}
 _ABSENT = object()
 
 

@@ -70,22 +70,8 @@ class StepValidator(Validator):
             facts = self.understood(lengths)
             shapes = {} if self.broken else self.output_shapes(lengths, facts)
         shape = shapes.get(op.output.name)
-        accepted = not self.broken
-        return StepValidation(
-            accepted,
-            tuple(self.broken),
-            facts,
-            shape,
-            {},
-            {},
-            row,
-            None,
-            shapes,
-            self.places,
-            self.words,
-            self.numbers,
-            self.arrays,
-        )
+        told = (shapes, self.places, self.words, self.numbers, self.arrays)
+        return StepValidation(not self.broken, tuple(self.broken), facts, shape, {}, {}, row, None, *told)
 
     def join_lists(self) -> bool:
         """Make one array of each list; False, and that is noted, where the arrays do not fit together."""

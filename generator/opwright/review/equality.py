@@ -7,8 +7,9 @@ same rule is given: no call that either accepts meets a formula with other value
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,8 @@ from ..derive.poly import ONE, NotPolynomial, Poly
 from ..language import expr
 from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.kinds import Kind
-from ..language.model import AllowedValue, Op
+from ..language.model import AllowedValue, Op, Step
+from ..language.renaming import rename
 from ..language.schema import Assignment, Located
 from ..language.source import SpecInvalid
 from ..language.types import formulas, symbol_kinds, symbol_of
@@ -67,6 +69,18 @@ class Equality:
         # Of what steps make of a value nothing is proven.
         steps = self.old.stepped or self.new.stepped
         return not steps and self._proven((symbol, "unseen"), lambda world: world.unseen(symbol))
+
+    def same_steps(self, was: Sequence[Step], now: Sequence[Step]) -> bool:
+        """Whether steps are the same one by one but for rounding, whatever the names of what stands between them."""
+        outputs = {tensor.name for tensor in self.old.outputs}
+        targets = [[step.assignments[0].target.tensor for step in steps] for steps in (was, now)]
+        for number, (one, other) in enumerate(zip(*targets)):
+            if one != other and not {one, other} & outputs:
+                now = rename(rename(tuple(now), other, f"between{number}"), f"between{number}", one)
+        return len(was) == len(now) and all(
+            self._proven(repr(pair), functools.partial(_World.same_step, was=pair[0], now=pair[1]))
+            for pair in zip(was, now)
+        )
 
     def same_semantics(self) -> bool:
         """Whether the two compute the same, in the same order and by the same letters."""
@@ -223,6 +237,17 @@ class _World:
     def same_semantics(self) -> bool:
         was, now = (dict(_computed(op)) for op in (self.old, self.new))
         return list(was) == list(now) and all(self.same(was[path], now[path]) for path in was)
+
+    def same_step(self, was: Step, now: Step) -> bool:
+        """Whether two steps are the same but for rounding."""
+        if was.by != now.by or was.cases.keys() != now.cases.keys() or len(was.where) != len(now.where):
+            return False
+        if not all(map(self.same, was.where, now.where)):
+            return False
+        pairs = [(was.do, now.do)] if was.do else [(was.cases[word], now.cases[word]) for word in was.cases]
+        return all(
+            one == other or (one is not None and other is not None and self.same(one, other)) for one, other in pairs
+        )
 
     # Formulas over elements of tensors.
 

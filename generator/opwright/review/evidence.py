@@ -53,13 +53,16 @@ class Outcome:
     rules: tuple[str, ...] = ()
     dtype: str = ""
     shape: tuple[int, ...] = ()
+    others: tuple[tuple[str, tuple[int, ...]], ...] = ()  # of further outputs
 
     @property
     def accepted(self) -> bool:
         return not self.rules
 
     def __str__(self) -> str:
-        return f"returns {TensorText(self.dtype, self.shape)}" if self.accepted else f"refused: {', '.join(self.rules)}"
+        if not self.accepted:
+            return f"refused: {', '.join(self.rules)}"
+        return f"returns {', '.join(str(TensorText(*output)) for output in ((self.dtype, self.shape), *self.others))}"
 
 
 NO_OPERATION = Outcome(("op-missing",))

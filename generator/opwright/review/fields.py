@@ -80,6 +80,10 @@ def formula(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return "rewritten" if sides.same_formula(was, now) else "changed"
 
 
+def _steps(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "rewritten" if was and now and sides.same_steps(was, now) else "changed"
+
+
 def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     if not isinstance(was, Located) or not isinstance(now, Located):
         return "changed"
@@ -163,11 +167,8 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "GroupClass.summary": ("docs-summary", plain),
     "Semantics.init": ("semantics-edge", _number),
     "Semantics.reduce": ("semantics-sum", formula),
-    "Semantics.steps": ("semantics-sum", _changed),
-    "Step.do": ("semantics-sum", _changed),
-    "Step.where": ("semantics-sum", _changed),
-    "Step.by": ("semantics-sum", _changed),
-    "Step.cases": ("semantics-sum", _changed),
+    "Semantics.steps": ("semantics-sum", _steps),
+    **{f"Step.{part}": ("semantics-sum", _changed) for part in ("do", "where", "by", "cases")},
     "Semantics.finish": ("semantics-finish", formula),
     "Op.normal_form": ("form-kernels", plain),
     "Relation.equals": ("relation-claim", plain),

@@ -23,11 +23,15 @@ from ..language.model import Op
 from ..oracle import sample
 from ..oracle.extents import each
 from ..oracle.interpret import compute
+from ..oracle.run_steps import compute_steps
+from ..oracle.step_call import StepValidation
 from ..oracle.validate import NUMPY, Array, Validation, validate
+from ..oracle.validate_steps import validate_steps
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
 TERMS = 2**16  # index tuples that the interpreter visits for one call
+ROUNDINGS = {"f64": 1e-9, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # some units in the last place of each type
 
 
 class Reading:
@@ -38,10 +42,15 @@ class Reading:
         self.tensors = tensors or Tensors(call)
         if op is None or op.function != call.function:
             return
-        self.validation = validate(op, *taken(op, call, self.tensors.empty))
+        arguments = taken(op, call, self.tensors.empty)
+        self.validation = validate_steps(op, *arguments) if op.stepped else validate(op, *arguments)
         self.outcome = Outcome(self.validation.violations)
         if self.validation.accepted and self.validation.row is not None:
-            self.outcome = Outcome((), self.validation.row[op.output.name], self.validation.shape or ())
+            row, shapes = self.validation.row, {op.output.name: self.validation.shape or ()}
+            if isinstance(self.validation, StepValidation):
+                shapes = dict(self.validation.shapes)
+            (dtype, shape), *others = [(row[name], shape) for name, shape in shapes.items()]
+            self.outcome = Outcome((), dtype, shape, tuple(others))
 
     @functools.cached_property
     def arguments(self) -> tuple[list[Array | None], dict[str, Any]]:
@@ -53,7 +62,22 @@ class Reading:
     def result(self) -> Array | None:
         if self.op is None or not self.outcome.accepted or math.prod(self.outcome.shape) > sample.MAX_CELLS:
             return None
-        return compute(self.op, *self.arguments) if terms(self.op, self.validation) <= TERMS else None
+        if terms(self.op, self.validation) > TERMS:
+            return None
+        if not self.op.stepped:
+            return compute(self.op, *self.arguments)
+        outputs: list[Array] = list(compute_steps(self.op, *self.arguments).values())
+        if len(outputs) == 1:
+            return outputs[0]
+        return np.concatenate([output.ravel().astype(np.float64) for output in outputs])
+
+    @property
+    def rounds(self) -> float:
+        """How far roundings may move a value of steps, whose functions are not exact; sums of small integers are."""
+        if self.op is None or not self.op.stepped:
+            return 0.0
+        dtypes = {self.outcome.dtype, *(dtype for dtype, _ in self.outcome.others)}
+        return max((ROUNDINGS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
     def splits(self) -> Any:
         """How each tensor is split; by whatever name that goes."""
@@ -66,6 +90,7 @@ class Reading:
         return self.op is other.op or (
             self.op is not None
             and other.op is not None
+            and not (self.op.stepped or other.op.stepped)
             and _meaning(self.op) == _meaning(other.op)
             and all(
                 getattr(self.validation, name) == getattr(other.validation, name)
@@ -154,7 +179,7 @@ def difference(base: Reading, head: Reading) -> Difference:
         kind = "refused" if old.accepted else "accepted"
     elif old != new:
         kind = "shape" if old.accepted else "rules"
-    elif old.accepted and not base.computes_as(head) and _values_differ(base.result, head.result):
+    elif old.accepted and not base.computes_as(head) and _values_differ(base.result, head.result, base.rounds):
         kind = "values"
     elif old.accepted and base.splits() != head.splits():
         kind = "reading"
@@ -163,10 +188,15 @@ def difference(base: Reading, head: Reading) -> Difference:
     return Difference(kind, old, new)
 
 
-def _values_differ(old: Array | None, new: Array | None) -> bool:
+def _values_differ(old: Array | None, new: Array | None, rounds: float) -> bool:
+    """Whether values differ by more than roundings do, relative to their size."""
     if old is None or new is None:
         return False
-    return not np.array_equal(old.astype(float), new.astype(float), equal_nan=True)
+    was, now = old.astype(float), new.astype(float)
+    if not rounds or np.array_equal(was, now, equal_nan=True):
+        return not np.array_equal(was, now, equal_nan=True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return not np.allclose(was, now, rtol=rounds, atol=rounds, equal_nan=True)
 
 
 @dataclass(frozen=True)

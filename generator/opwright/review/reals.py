@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Hashable
 from fractions import Fraction
 
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import REAL_FUNCTIONS, Binary, Call, Expr, Name, Number, Read, Unary, children
 from .algebra import Unproven
 
 Product = tuple[tuple[Hashable, int], ...]
 Form = frozenset[tuple[Product, Fraction]]
 MAX_TERMS = 200
+SMOOTH = REAL_FUNCTIONS.keys() - {"round", "sign", "select"}  # a rounding of their arguments is one of their values
+COMMUTATIVE = ("+", "*", "==", "!=", "and", "or")
 
 
 class Reals:
@@ -50,7 +52,28 @@ class Reals:
             (inner,) = tree.arguments
             assert isinstance(inner, Binary)
             return _one((tree.function, self.form(inner.left), self.form(inner.right)))
+        if isinstance(tree, Call) and tree.function == "select":
+            condition, *choices = tree.arguments
+            return _one(("select", self.exact(condition), *map(self.form, choices)))
+        if isinstance(tree, Call) and tree.function in SMOOTH:
+            return _one((tree.function, *map(self.form, tree.arguments)))
+        if isinstance(tree, (Call, Unary, Binary)):
+            return _one(self.exact(tree))
         raise Unproven
+
+    def exact(self, tree: Expr) -> Hashable:
+        """A formula by its operations in their order: where a rounding may make a jump, none may change."""
+        if isinstance(tree, Number):
+            return "number", repr(tree.value)
+        if isinstance(tree, Read):
+            return "element", self.element(tree)
+        if isinstance(tree, Name) or (isinstance(tree, Call) and tree.function in ("prod", "number")):
+            return "whole", self.whole(tree)
+        assert isinstance(tree, (Call, Unary, Binary))
+        operation = tree.function if isinstance(tree, Call) else tree.op
+        operands = [self.exact(operand) for operand in children(tree)]
+        turned = operation in COMMUTATIVE and isinstance(tree, Binary)
+        return (type(tree).__name__, operation, *(sorted(operands, key=repr) if turned else operands))
 
 
 def _one(key: Hashable) -> Form:

@@ -24,8 +24,10 @@ from ..oracle import sample
 from ..oracle.extents import each
 from ..oracle.sample import Setting
 from .knobs import knobs_of, levels, named, repaired
+from .places import Place
 from .readings import Difference, Reading, Sides
-from .shrink import smallest
+from .shrink import simpler, smallest
+from .step_places import StepPlace, step_settings
 from .walk import Edit
 
 CELLS = 2**22  # of each tensor of a call: what packages can be called with
@@ -46,12 +48,10 @@ class Found:
 
 def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]], tries: int) -> Found:
     """A call on which the sides differ, of a kind that is wanted, the first group of kinds before the others."""
-    if any(op is not None and op.stepped for op in (sides.base, sides.head)):
-        return Found(None, 0)  # calls are not made up for steps yet
     rng = np.random.default_rng(sample.SEED)
-    places = [place for op, other in _origins(sides) if (place := _Place(op, other, edits)).seeds]
+    places = [place for op, other in _origins(sides) if (place := _place(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
-    best: tuple[float, _Place, Setting, Difference] | None = None
+    best: tuple[float, Place[Any], Any, Difference] | None = None
     tried = 0
     while places and tried < tries and not (best and (best[0] == 0 or tried > tries // 2)):
         place = places[tried % len(places)]
@@ -66,10 +66,14 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
     if best is None:
         return Found(None, tried)
     _, place, setting, told = best
-    found = smallest(place.op, setting, lambda smaller: place.like(sides, smaller, told))
+    found = smallest(setting, place.simpler, lambda smaller: place.like(sides, smaller, told))
     if _size(found) > PLAIN:  # sizes that depend on each other shrink together
-        found = smallest(place.op, found, lambda smaller: place.like(sides, place.mended(smaller), told))
-    return Found(call_of(place.op, found, place.unnamed), tried, told.kind, told.shared)
+        found = smallest(found, place.simpler, lambda smaller: place.like(sides, place.mended(smaller), told))
+    return Found(place.call(found), tried, told.kind, told.shared)
+
+
+def _place(op: Op, other: Op, edits: Sequence[Edit]) -> Place[Any]:
+    return StepPlace(op, other, edits) if op.stepped else _Place(op, other, edits)
 
 
 def _origins(sides: Sides) -> Iterator[tuple[Op, Op]]:
@@ -89,7 +93,7 @@ def legal_settings(op: Op) -> tuple[Setting, ...]:
         return ()
 
 
-def _size(setting: Setting) -> int:
+def _size(setting: Any) -> int:
     return sum(entry for size in setting.sizes.values() for entry in each(size))
 
 
@@ -115,30 +119,25 @@ def call_of(op: Op, setting: Setting, unnamed: bool = False) -> CallText | None:
 
 def has_calls(op: Op | None) -> bool:
     """Whether an operation can be called at all; one between two sides need not make sense."""
-    return op is not None and bool(legal_settings(op))
+    return op is not None and bool(step_settings(op) if op.stepped else legal_settings(op))
 
 
-class _Place:
+class _Place(Place[Setting]):
     """Calls as one side would write them, and the ways in which they can be changed."""
 
     def __init__(self, op: Op, other: Op, edits: Sequence[Edit]) -> None:
-        self.op, self.seeds = op, legal_settings(op)
-        self.near: list[Setting] = []
-        self.broken = 0
-        self.known: Reading | None = None
-        self.unnamed = any(edit.rule == "input-order-changed" for edit in edits)
+        super().__init__(op, legal_settings(op), edits)
         names, constants = named(op, edits)
         knobs = list(knobs_of(op, other, constants, self.seeds[0].sizes if self.seeds else {}))
         self.knobs = [knob for _, knob in knobs]
         self.focused = [knob for about, knob in knobs if about & names] or self.knobs
         self.interdependent = list(levels(op, names, constants))
 
-    def keep(self, setting: Setting, broken: int) -> None:
-        """A call that both sides refuse, not for the same reasons, nearly tells; the fewer reasons the better."""
-        if not self.near or broken < self.broken:
-            self.near, self.broken = [], broken
-        if broken == self.broken:
-            self.near.append(setting)
+    def call(self, setting: Setting) -> CallText | None:
+        return call_of(self.op, setting, self.unnamed)
+
+    def simpler(self, setting: Setting) -> Iterator[Setting]:
+        return simpler(self.op, setting)
 
     def setting(self, rng: np.random.Generator, number: int) -> Setting:
         """First the legal calls themselves, then changed ones."""
@@ -167,20 +166,6 @@ class _Place:
             return setting if validation.accepted else repaired(self.op, setting, validation.values)
         except Exception:  # an operation between two sides need not make sense
             return setting
-
-    def like(self, sides: Sides, setting: Setting, told: Difference) -> Setting | None:
-        """A setting on which the sides differ in the same way; None where they do not."""
-        now = self.differ(sides, setting)
-        pairs = ((now.base, told.base), (now.head, told.head))
-        alike = all({*found.rules} <= {*old.rules} for found, old in pairs) or told.kind == "refused"
-        return setting if alike and (now.kind, now.shared) == (told.kind, told.shared) else None
-
-    def differ(self, sides: Sides, setting: Setting) -> Difference:
-        call = call_of(self.op, setting, self.unnamed)
-        try:
-            return sides.differ(call, self.known) if call else Difference()
-        except Exception:  # an operation between two sides need not make sense
-            return Difference()
 
 
 def _plain(value: Any) -> Any:

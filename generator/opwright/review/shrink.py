@@ -9,24 +9,25 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ..language.model import Attribute, Op
 from ..oracle.sample import Setting
 from .knobs import along, rank_of, with_size
 
+S = TypeVar("S")
 EFFORT = 500  # simpler calls that are tried once one is found: one step simpler, then two
 
 
-def smallest(op: Op, setting: Setting, same: Callable[[Setting], Setting | None]) -> Setting:
+def smallest(setting: S, simpler: Callable[[S], Iterator[S]], same: Callable[[S], S | None]) -> S:
     """The call with everything taken away that its difference does not need; `same` may mend what it is given."""
     left = EFFORT
     while left > 0:
-        once = list(_smaller(op, setting))
-        twice = (two for one in once for two in _smaller(op, one))
-        for simpler in itertools.islice(itertools.chain(once, twice), left):
+        once = list(simpler(setting))
+        twice = (two for one in once for two in simpler(one))
+        for tried in itertools.islice(itertools.chain(once, twice), left):
             left -= 1
-            if (found := same(simpler)) is not None:
+            if (found := same(tried)) is not None:
                 setting = found
                 break
         else:
@@ -34,19 +35,19 @@ def smallest(op: Op, setting: Setting, same: Callable[[Setting], Setting | None]
     return setting
 
 
-def _smaller(op: Op, setting: Setting) -> Iterator[Setting]:
+def simpler(op: Op, setting: Setting) -> Iterator[Setting]:
     """Simpler settings, the greatest simplification first."""
     plain = {attribute.name or "": _plainest(attribute) for attribute in op.attributes}
     required = {attribute.name for attribute in op.attributes if attribute.required}
     ones = {symbol: _all(size, 1) for symbol, size in setting.sizes.items()}
     stated = {name: _all(value, plain.get(name)) for name, value in setting.values.items() if name in required}
-    for simpler in (
+    for plainer in (
         Setting(ones, stated, frozenset(), setting.ways, op.dtypes[0]),
         dataclasses.replace(setting, sizes=ones),
         dataclasses.replace(setting, values=stated),
     ):
-        if simpler != setting:
-            yield simpler
+        if plainer != setting:
+            yield plainer
     if rank_of(setting) > 1:
         for axis in range(rank_of(setting)):
             yield along(setting, functools.partial(_without, axis=axis))

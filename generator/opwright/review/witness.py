@@ -177,7 +177,8 @@ def _executed(project: Project, libraries: tuple[Library, Library], cases: Seque
     jobs: dict[tuple[int, int], tuple[Op, list[CallText]]] = {}
     for case in cases:
         for key, op in case.packages():
-            jobs.setdefault(key, (op, []))[1].append(case.call)
+            if not op.stepped:  # what steps compute, the interpreter tells
+                jobs.setdefault(key, (op, []))[1].append(case.call)
     with ThreadPoolExecutor(2) as pool:  # two packages at a time
         runs = {
             key: pool.submit(execute, project, op, libraries[key[0]].pages, calls) for key, (op, calls) in jobs.items()

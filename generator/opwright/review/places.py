@@ -1,0 +1,68 @@
+"""Where calls come from that a search tries: legal calls as one side would write them, and ways to change them.
+
+In: an operation and the edits that are looked at. Out: settings, and how the two sides differ on each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from ..calls.call_text import CallText
+from ..language.model import Op
+from .readings import Difference, Reading, Sides
+from .walk import Edit
+
+S = TypeVar("S")
+
+
+class Place(ABC, Generic[S]):
+    """The settings of one side's calls. `near` are those that both sides refuse, not for the same reasons."""
+
+    def __init__(self, op: Op, seeds: Sequence[S], edits: Sequence[Edit]) -> None:
+        self.op, self.seeds = op, seeds
+        self.near: list[S] = []
+        self.broken = 0
+        self.known: Reading | None = None
+        self.unnamed = any(edit.rule == "input-order-changed" for edit in edits)
+
+    @abstractmethod
+    def setting(self, rng: np.random.Generator, number: int) -> S:
+        """First the legal calls themselves, then changed ones."""
+
+    @abstractmethod
+    def call(self, setting: S) -> CallText | None:
+        """The call of a setting; None where its sizes make no shapes, or too large ones."""
+
+    @abstractmethod
+    def simpler(self, setting: S) -> Iterator[S]:
+        """Simpler settings, the greatest simplification first."""
+
+    def mended(self, setting: S) -> S:
+        """The setting with the sizes that conditions ask for, where that is known."""
+        return setting
+
+    def keep(self, setting: S, broken: int) -> None:
+        """A call that both sides refuse, not for the same reasons, nearly tells; the fewer reasons the better."""
+        if not self.near or broken < self.broken:
+            self.near, self.broken = [], broken
+        if broken == self.broken:
+            self.near.append(setting)
+
+    def like(self, sides: Sides, setting: S, told: Difference) -> S | None:
+        """A setting on which the sides differ in the same way; None where they do not."""
+        now = self.differ(sides, setting)
+        pairs = ((now.base, told.base), (now.head, told.head))
+        alike = all({*found.rules} <= {*old.rules} for found, old in pairs) or told.kind == "refused"
+        return setting if alike and (now.kind, now.shared) == (told.kind, told.shared) else None
+
+    def differ(self, sides: Sides, setting: S) -> Difference:
+        """How the sides differ on a setting's call."""
+        call = self.call(setting)
+        try:
+            return sides.differ(call, self.known) if call else Difference()
+        except Exception:  # an operation between two sides need not make sense
+            return Difference()

@@ -1,0 +1,32 @@
+"""Every shipped operation of steps, on random calls: odd sizes, no cells, layouts, views, stretched inputs, threads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import opwright_kernels as ok
+import pytest
+from opwright.language.model import Op
+from opwright.load import load
+from support.generated import FULL, rng
+from support.spec_packages import quick_compiler
+from support.specs import FOLDER
+from support.step_verdicts import first_disagreement
+
+OPS = [op for op in load(FOLDER, FOLDER.parents[1]).ops if op.stepped]
+CALLS = 60 if FULL else 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.function)
+def test_random_calls_of_a_shipped_operation_are_judged_and_computed_as_by_the_interpreter(op: Op) -> None:
+    seen: Counter[str] = Counter()
+    assert first_disagreement(ok, op, rng(op.op), CALLS, seen) is None
+    assert seen[f"{op.op} legal"] >= CALLS
