@@ -137,6 +137,8 @@ def _kind(attribute: Attribute) -> str:
     said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         said += f", one for each of {attribute.per}, or one for all"
+    if attribute.shape_of:
+        said += f", the shape of {attribute.shape_of}"
     if attribute.extents_of:
         left = f"; -1 for what is left of {attribute.fills}" if attribute.fills else ""
         kept = f", 0 for its extent at that place where {attribute.keeps}" if attribute.keeps else ""
