@@ -46,6 +46,14 @@ class Several:
     dtype: Any
 
 
+@dataclass(frozen=True)
+class Shaped:
+    """An output whose shape the call states."""
+
+    shape: tuple[int, ...]
+    dtype: Any = None
+
+
 def several(name: str, parts: Sequence[Described]) -> Several:
     """A list of arrays of one data type and one number of axes."""
     first = parts[0]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from opwright import cli
+from opwright.commands.explain import gradient_of
+from opwright.project import find
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 
@@ -129,3 +131,24 @@ def test_a_gradient_that_a_person_wrote_is_held_against_differences(
     (folder / "soft_max_backward.yaml").write_text(WRITTEN.replace("- sums[b, a])", "+ sums[b, a])"), encoding="utf-8")
     assert run(folder, "--check", "soft_max") == 1
     assert "SoftMaxBackward is not the gradient of SoftMax: diff_src gives" in capsys.readouterr().out
+
+
+def test_every_gradient_that_a_shipped_spec_claims_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gradient", "--check"]) == 0
+    assert int(capsys.readouterr().out.split()[0]) > 20
+
+
+def test_explain_says_which_operation_is_the_gradient_or_why_there_is_none() -> None:
+    said = {
+        "SoftMax": "SoftMaxBackward",
+        "Exp": "derived by: opwright gradient Exp",
+        "Round": "none follows: its outputs do not move",
+        "Convolution": "ConvolutionBackwardData, ConvolutionBackwardWeights",
+    }
+    for name, expected in said.items():
+        assert gradient_of(find(), name).startswith(expected)
+
+
+def test_explain_prints_the_gradient_of_an_operation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "exp(src f32[3])"]) == 0
+    assert "gradient: derived by: opwright gradient Exp" in capsys.readouterr().out

@@ -16,6 +16,7 @@ from ..calls.call_text import CallText
 from ..calls.package import TENSOR_DTYPES, function_of, kernels, refusals
 from ..console import console, say, table
 from ..errors import UsageError
+from ..project import Project
 from . import options as shared
 
 EXAMPLE = (
@@ -40,12 +41,33 @@ def run(options: argparse.Namespace) -> int:
     call = call_text.parse(options.call) if "(" in options.call else CallText(options.call)
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
-    found = explanation(kernels(shared.project(options)), call)
+    project = shared.project(options)
+    found = explanation(kernels(project), call)
+    gradient = gradient_of(project, found.op)
     if options.json:
-        print(as_json(found))
+        print(as_json(found, gradient))
     else:
-        show(found, console())
+        show(found, gradient, console())
     return 0
+
+
+def gradient_of(project: Project, name: str) -> str:
+    """Which operations are gradients of one, or whether one is derived, or why not; '' where there are no specs."""
+    from ..gradients import COMMAND, why_none
+    from ..load import load
+
+    if not project.spec.is_dir():
+        return ""
+    library = load(project.spec, project.root)
+    op = next((op for op in library.ops if op.op == name), None)
+    if op is None:
+        return ""
+    claimed = [relation.gradient or relation.adjoint for relation in op.relations]
+    claimed += [other.op for other in library.ops if any(r.gradient_of == name for r in other.relations)]
+    if said := ", ".join(dict.fromkeys(filter(None, claimed))):
+        return said
+    reason = why_none(op)
+    return f"none follows: {reason}" if reason else f"derived by: {COMMAND} {name}"
 
 
 def explanation(package: Any, call: CallText) -> Any:
@@ -74,14 +96,16 @@ def _int32(name: str, value: list[int] | list[float]) -> np.ndarray[Any, Any]:
         raise UsageError(f"{name}: its entries must fit into 32 bits, not {value}") from None
 
 
-def as_json(found: Any) -> str:
-    return json.dumps(dataclasses.asdict(found), indent=2)
+def as_json(found: Any, gradient: str) -> str:
+    return json.dumps(dataclasses.asdict(found) | {"gradient": gradient}, indent=2)
 
 
-def show(found: Any, out: Console) -> None:
+def show(found: Any, gradient: str, out: Console) -> None:
     """On a terminal tables, in a pipe the lines of `str`."""
     if not out.is_terminal:
         say(out, str(found))
+        if gradient:
+            say(out, f"gradient: {gradient}")
         return
     variant = found.variant
     head = [("result", f"{found.dtype}{list(found.shape)}"), ("kernel", variant.name)]
@@ -89,6 +113,7 @@ def show(found: Any, out: Console) -> None:
     head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
     head += [("sizes", found.specialization)]
     head += [*found.schedules]
+    head += [("gradient", gradient)] if gradient else []
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
     table(out, "kernels not chosen", ("kernels", "because"), found.rejected)

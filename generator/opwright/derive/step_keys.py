@@ -54,10 +54,9 @@ def counted(op: Op) -> Iterator[Problem]:
     for tensor in (*op.inputs, *op.outputs):
         for key in ("arrangements", "view", "shape_of", "parameter"):
             if getattr(tensor, key):
-                yield Problem(tensor.at.key(key), "steps-key", f"'{key}' goes with `reduce`; steps do not have it yet")
-    for attribute in op.attributes:
-        if attribute.shape_of:
-            yield Problem(attribute.at, "steps-key", "'shape_of' goes with `reduce`; steps do not have it yet")
+                instead = "; say it as an attribute, a list with `shape_of`" if key == "shape_of" else ""
+                message = f"'{key}' of a tensor goes with `reduce`; steps do not have it yet{instead}"
+                yield Problem(tensor.at.key(key), "steps-key", message)
     if op.spatial_rank.min > op.spatial_rank.max:
         message = "the least number of spatial axes is greater than the greatest"
         yield Problem(op.spatial_rank.at, "spatial-rank", message)
@@ -85,6 +84,7 @@ def tensors(op: Op) -> Iterator[Problem]:
     yield from _lacking(op)
     yield from _attributes(op)
     yield from _orders(op)
+    yield from _shapes(op)
     yield from _extents(op)
 
 
@@ -198,6 +198,26 @@ def _orders(op: Op) -> Iterator[Problem]:
         if not attribute.required:
             yield Problem(attribute.at, "order-of", f"'{attribute.name}' must be required: no default orders all axes")
         seen.add(tensor.name)
+
+
+def _shapes(op: Op) -> Iterator[Problem]:
+    """Lists that state the shape of an output, in the order of its layout: one each, which every call gives."""
+    outputs = {tensor.name: tensor for tensor in op.outputs}
+    seen: set[str] = set()
+    for attribute in op.attributes:
+        if attribute.shape_of is None:
+            continue
+        at = place(attribute.shape_of, attribute.at)
+        yield from unknown(attribute.shape_of, outputs, at, "shape-of", "output")
+        output = outputs.get(attribute.shape_of)
+        if attribute.shape_of in seen or not attribute.required:
+            message = (
+                f"one list states the shape of '{attribute.shape_of}', and every call must give it: make it `required`"
+            )
+            yield Problem(attribute.at, "shape-of", message)
+        if output and (output.may_lack or any(other.order_of == output.name for other in op.attributes)):
+            yield Problem(at, "shape-of", f"'{output.name}' has its shape from a list, and so lacks and orders no axes")
+        seen.add(attribute.shape_of)
 
 
 def _extents(op: Op) -> Iterator[Problem]:

@@ -97,22 +97,8 @@ def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
         lines += prose.wrapped(line, "    ", 116, "    ")
     lines += prose.wrapped(f"for all {prose.ranges(op)}.")
     lines += prose.wrapped(
-        "An array's first step begins it: at 0, at 1 for *=, at -inf for max= and at inf for min=. Letters with an"
-        " index outside its array do not take part, whatever else stands there. An output is rounded once, after its"
-        " last step."
-    )
-    lines += [""]
-    lines += prose.wrapped(
-        "Members of sizes: extents and numbers of the call; X_rank and X_extents of each run X of axes, at least one "
-        "axis; for each array and axis how far neighbours lie apart, in elements, 0 where one cell serves all; word_a "
-        "the number of a word of attribute a; x_at the bytes of scratch before array x, which lies between steps, and "
-        "task_bytes_ how many of them each worker of the team has for itself; lanes_ the number of the letter along "
-        "which the lanes of each phase go. Inputs may overlap each other, outputs nothing."
-    )
-    lines += prose.wrapped(
-        "Along other letters the terms of a cell are taken one after the other; along that of the lanes they add up in "
-        "a fixed number of sums, which are put together in one order. Each operation is rounded to "
-        f"{row['accumulate']} by itself. The result is the same for every team."
+        f"Each operation is rounded to {row['accumulate']} by itself. include/opwright_kernels.h says what kernels of "
+        "steps have in common."
     )
     return lines
 
@@ -151,6 +137,8 @@ def _kind(attribute: Attribute) -> str:
     said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         said += f", one for each of {attribute.per}, or one for all"
+    if attribute.shape_of:
+        said += f", the shape of {attribute.shape_of}"
     if attribute.extents_of:
         left = f"; -1 for what is left of {attribute.fills}" if attribute.fills else ""
         kept = f", 0 for its extent at that place where {attribute.keeps}" if attribute.keeps else ""
@@ -234,6 +222,6 @@ def _entry(step: Step) -> StepEntry:
 
 def _phase(op: Op, number: int) -> str:
     phase = staged(op).phases[number]
-    steps = prose.joined([str(part.number + 1) for part in phase.parts])
+    steps = prose.joined([*dict.fromkeys(str(part.number + 1) for part in phase.parts)])
     own = prose.joined([letter for letter in phase.own if not letter.endswith("_")])
     return f"steps {steps}, at once for each {own}" if own else f"steps {steps}, by one thread"

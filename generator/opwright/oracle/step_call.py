@@ -1,12 +1,12 @@
 """What the oracle finds out of a call of an operation of steps.
 
-In: nothing. Out: the words of its answer.
+In: nothing. Out: the words of its answer, and the places of axes that a list orders.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .validate import Array, Validation
 
@@ -26,3 +26,13 @@ class StepValidation(Validation):
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
     arrays: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+
+
+def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
+    """The axes as a list orders them; None where it is no permutation of them."""
+    owners = [axis for axis in order for _ in range(counts[axis])]
+    axes = len(owners)
+    if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
+        return None
+    place = {entry % axes: spot for spot, entry in enumerate(said)}
+    return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}

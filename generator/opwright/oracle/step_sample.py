@@ -102,7 +102,9 @@ class _Sampler:
         elif attribute.type == "string":
             values[name] = self.one(attribute.values or ()).value
         elif attribute.type == "bool":
-            values[name] = facts[symbol_of(attribute)] = bool(self.rng.integers(2))
+            values[name] = facts[symbol_of(attribute)] = bool(
+                self.rng.random() < (0.7 if attribute.default == "true" else 0.4)
+            )
         elif attribute.locates or attribute.order_of or attribute.per:
             values[name] = None
         elif attribute.type in ("s64[]", "f32[]"):
@@ -141,7 +143,7 @@ class _Sampler:
     def array(self, tensor: Tensor, facts: Mapping[str, Any], values: dict[str, Any], row: Mapping[str, str]) -> Any:
         """An input with real numbers about 1 and about 0, or whole ones; None where the call leaves it out."""
         wanted = tensor.when is None or bool(evaluate(tensor.when.tree, facts))
-        if not wanted or (tensor.optional and self.rng.random() < 0.3):
+        if not wanted or (tensor.optional and self.rng.random() < 0.2):
             return None
         order = list(tensor.dims)
         if tensor.layout is not None:

@@ -20,7 +20,7 @@ from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
 from .extents import Fact, Facts, each, extents_said
 from .statements import axis_kind, uneven
-from .step_call import Places, StepValidation
+from .step_call import Places, StepValidation, permuted
 from .validate import NUMPY, Array, UndecidedError, Validator
 
 
@@ -46,6 +46,7 @@ class StepValidator(Validator):
         for tensor, entry in zip(op.inputs, inputs, strict=False):
             if isinstance(entry, (list, tuple)):
                 self.lists_of[tensor.name] = list(entry)
+        self.stated: set[str] = set()  # outputs whose shape a list states
         self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, its order; by attribute, its extents
 
     def steps_validation(self) -> StepValidation:
@@ -86,8 +87,6 @@ class StepValidator(Validator):
                 self.note(f"{name}-shape")
                 return False
         return True
-
-    # What the caller wrote.
 
     def row(self) -> dict[str, str] | None:
         """The first row that every array fits, and every word that states an output's data type."""
@@ -186,21 +185,10 @@ class StepValidator(Validator):
                 if len(spots) != counts[axis]:
                     return None
                 fixed[axis] = spots
-        order_said = self.orders.get(tensor.name)
-        if order_said is not None:
-            return self.permuted(order, counts, order_said)
+        if tensor.name in self.orders:
+            return permuted(order, counts, self.orders[tensor.name])
         free = iter(spot for spot in range(ndim) if not any(spot in spots for spots in fixed.values()))
         return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
-
-    @staticmethod
-    def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
-        """The axes as a list orders them; None where it is no permutation of them."""
-        owners = [axis for axis in order for _ in range(counts[axis])]
-        axes = len(owners)
-        if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
-            return None
-        place = {entry % axes: spot for spot, entry in enumerate(said)}
-        return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}
 
     def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
         """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
@@ -209,12 +197,29 @@ class StepValidator(Validator):
         for attribute in self.op.attributes:
             role = attribute.locates
             if attribute.type == "s64[]" and role and inner == Name(self.op.dims[role].symbol):
+                if len(tensor.dims) != len(self.first_with(inner).dims) or not self.same_extents(tensor, inner):
+                    return None
                 spots = self.spots.get(role)
                 if spots is None or not all(-ndim <= spot < ndim for spot in spots):
                     return (-1,) * (ndim + 1)
                 found = tuple(sorted({spot % ndim for spot in spots}))
                 return found if len(found) == len(spots) else (-1,) * (ndim + 1)
         return None
+
+    def first_with(self, extent: expr.Expr) -> Tensor:
+        """The first input that has an axis of an extent."""
+        return next(t for t in self.op.data_inputs if any(e.tree == extent for e in t.dims.values()))
+
+    def same_extents(self, tensor: Tensor, run: expr.Expr) -> bool:
+        """Whether a tensor has the axes of the first input with a run, which a list places; ones(R) stands for R."""
+        left = [extent.tree for extent in self.first_with(run).dims.values()]
+        for extent in tensor.dims.values():
+            tree = extent.tree
+            inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
+            if inner not in left:
+                return False
+            left.remove(inner)
+        return True
 
     def located(self, places: Mapping[str, Places]) -> bool:
         """Whether axes stand where attributes say: an s64 counts the axes before its own, from the end where < 0."""
@@ -240,7 +245,7 @@ class StepValidator(Validator):
     # What shapes tell.
 
     def extents_of(self, name: str) -> Facts:
-        tensor, shape = self.op.tensor(name), self.arrays[name].shape
+        tensor, shape = self.op.tensor(name), self.shapes[name] if name in self.stated else self.arrays[name].shape
         found: Facts = {}
         for axis, spots in self.places[name].items():
             extents = tuple(shape[spot] for spot in spots)
@@ -256,6 +261,9 @@ class StepValidator(Validator):
                 self.read_number(attribute)
         facts: Facts = dict(self.given)
         facts |= self.joined(lengths)
+        for output in op.outputs:
+            if op.stated_by(output):
+                self.state_axes(output, lengths)
         pending, grown = dict.fromkeys(self.places), True
         while grown:
             grown = False
@@ -293,6 +301,16 @@ class StepValidator(Validator):
         if not self.broken and uneven(op, facts):
             self.note("inexact-division")
         return facts
+
+    def state_axes(self, output: Tensor, lengths: Mapping[str, int]) -> None:
+        """Where the axes of an output stand whose shape a list states."""
+        giver = self.state_shape(output)
+        places = self.placed(output, len(self.shapes.get(output.name, ())), lengths)
+        if output.name not in self.shapes or places is None:
+            self.note(f"{giver}-length")
+        else:
+            self.stated.add(output.name)
+            self.places[output.name] = places
 
     def state_extents(self, attribute: Attribute, facts: Facts) -> bool:
         """Learn the extents that a list says, once the run that it fills is known."""
