@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .tensors import Tensors
-
 CANDIDATES = {"ours": "bench.ours", "onednn": "bench.onednn", "torch": "bench.pytorch"}
 """Who is timed, and where the class `Candidate` of each lives."""
 MODULES = {**CANDIDATES, "ours_f32": "bench.ours", "reference": "bench.reference"}
@@ -40,10 +38,10 @@ class Candidate(Protocol):
     def versions(self) -> dict[str, str]:
         """What to say about it."""
 
-    def ways(self, tensors: Tensors) -> list[str]:
+    def ways(self, tensors: Any) -> list[str]:
         """The ways to have this computed; the best of them counts."""
 
-    def ready(self, tensors: Tensors, way: str) -> Ready:
+    def ready(self, tensors: Any, way: str) -> Ready:
         """Prepare one way. `Refused` where the library does not offer it."""
 
 

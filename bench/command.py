@@ -16,11 +16,12 @@ from opwright.console import say, table
 from opwright.errors import UsageError
 from rich.console import Console
 
-from . import machine, report, results
+from . import machine, products, report, results
 from .candidate import CANDIDATES, Refused
 from .disturbed import undisturbed
 from .measure import References, entrants, measure
 from .process import Processes, processes
+from .products import Product
 from .rows import THREADS, Row, chosen, full
 from .shapes import CELL
 
@@ -42,7 +43,7 @@ class Options:
 
 def listed(options: Options, out: Console) -> None:
     """Print the keys of the rows that would be measured."""
-    for row in chosen(options.everything, options.words, options.threads):
+    for row in _rows(options):
         say(out, row.key)
 
 
@@ -65,7 +66,7 @@ def written(options: Options, out: Console, folder: Path = HERE) -> None:
 def run(options: Options, out: Console) -> bool:
     """Measure the rows that results lack; whether all that we computed was right."""
     _check(options)
-    rows = chosen(options.everything, options.words, options.threads)
+    rows = _rows(options)
     if not rows:
         raise UsageError("no row's key holds all of these words; see: opwright bench --full --list")
     path = options.folder / "rows.jsonl"
@@ -88,6 +89,13 @@ def run(options: Options, out: Console) -> bool:
     return not any("wrong" in stored[row.key]["candidates"].get("ours", {}) for row in rows)
 
 
+def _rows(options: Options) -> list[Row | Product]:
+    return [
+        *chosen(options.everything, options.words, options.threads),
+        *products.chosen(options.words, options.threads),
+    ]
+
+
 def _check(options: Options) -> None:
     unknown = sorted(set(options.candidates) - CANDIDATES.keys())
     if unknown:
@@ -97,13 +105,13 @@ def _check(options: Options) -> None:
         raise UsageError(f"threads must be from 1 to {cpus}, the CPUs of this process; choose with --threads")
 
 
-def _known(row: Row, record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
+def _known(row: Row | Product, record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
     if record is None or record["kernels"] != kernels:
         return False
     return entrants(row, options.candidates).keys() <= set(record["candidates"])
 
 
-def _announce(options: Options, rows: list[Row], missing: list[Row], out: Console) -> None:
+def _announce(options: Options, rows: list[Row | Product], missing: list[Row | Product], out: Console) -> None:
     total = len(full())
     if not options.everything and not options.words:
         say(out, f"a sample of {len(rows)} of {total} rows, about ten minutes; all of them, in hours: --full")

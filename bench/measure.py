@@ -16,6 +16,7 @@ from typing import Any
 from .candidate import Refused
 from .disturbed import undisturbed
 from .process import LIMIT, Died, Process, Processes
+from .products import Product
 from .rows import Row
 
 ROUNDS = 5
@@ -45,11 +46,11 @@ class References:
     last: tuple[str, str] | None = None
     found: str | None = None
 
-    def path(self, row: Row) -> str | None:
+    def path(self, row: Row | Product) -> str | None:
         """The file with the exact result of a row, or None where there is nobody to ask."""
         if (row.shape, row.solve) != self.last:
             self.last, self.found = (row.shape, row.solve), None
-            asked = Row(row.op, row.shape, "f32", "NCX", 1)
+            asked = row.exact()
             path = str(self.folder / "reference.npy")
             worker = self.workers["reference", self.threads]
             with suppress(Refused):
@@ -60,13 +61,15 @@ class References:
         return self.found
 
 
-def entrants(row: Row, candidates: Sequence[str]) -> dict[str, Row]:
+def entrants(row: Row | Product, candidates: Sequence[str]) -> dict[str, Row | Product]:
     """Who takes turns in a row, and the row as each gets it: beside our own f16 stands our own f32."""
     found = dict.fromkeys(candidates, row)
     return {**found, "ours_f32": replace(row, dtype="f32")} if row.dtype == "f16" and "ours" in found else found
 
 
-def measure(row: Row, candidates: Sequence[str], workers: Processes, references: References) -> dict[str, Any]:
+def measure(
+    row: Row | Product, candidates: Sequence[str], workers: Processes, references: References
+) -> dict[str, Any]:
     """The record of a row: for each candidate its seconds, its way, or why there are none."""
     reference = references.path(row)
     rows = entrants(row, candidates)
@@ -78,7 +81,7 @@ def measure(row: Row, candidates: Sequence[str], workers: Processes, references:
     return {"key": row.key, "checked": reference is not None, "candidates": found}
 
 
-def _tried(row: Row, workers: Processes, name: str, reference: str | None) -> dict[str, Any]:
+def _tried(row: Row | Product, workers: Processes, name: str, reference: str | None) -> dict[str, Any]:
     """Every way prepared, called once and checked: `ways` holds the seconds of that call, or why there is none."""
     worker = workers[name, row.threads]
     ways: dict[str, Any] = {}
@@ -124,7 +127,7 @@ def _is_reference_code(how: str) -> bool:
     return any(part.split(":")[0] == "ref" for part in how.split("+"))
 
 
-def _race(rows: dict[str, Row], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
+def _race(rows: dict[str, Row | Product], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
     """Rounds in which the candidates take turns until they agree, each beginning with another; medians go into `found`.
 
     Who is far behind the best takes no part: what was found first says so well enough, and rounds of it are most of

@@ -17,6 +17,7 @@ from support.onednn_child import Refused as LibraryRefused
 from support.onednn_peer import library, library_attributes
 
 from .candidate import Ready, Refused
+from .products import ProductTensors, onednn_s
 from .rows import INPUTS, TWINS, Row
 from .tensors import Array, Tensors
 
@@ -74,12 +75,16 @@ class Candidate:
         found = ask().contents
         return {"oneDNN": f"{found.major}.{found.minor}.{found.patch}"}
 
-    def ways(self, tensors: Tensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
+        if isinstance(tensors, ProductTensors):
+            return ["matmul, plain"]
         op = tensors.row.op
         return [f"{family}, {form}" for family in ROLES for form in FORMATS] + [f"graph {op}", f"graph {TWINS[op]}"]
 
-    def ready(self, tensors: Tensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
         try:
+            if isinstance(tensors, ProductTensors):
+                return onednn_s(self, tensors, DTYPES, Dims, Argument)
             with ExitStack() as stack:
                 if way.startswith("graph "):
                     ready = self.graph(stack, tensors, way.removeprefix("graph "))

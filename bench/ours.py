@@ -13,6 +13,7 @@ from opwright.language.hashing import text_hash
 from opwright.language.surface import snake_case
 
 from .candidate import Ready, Refused
+from .products import ProductTensors, ours
 from .rows import INPUTS
 from .tensors import Tensors
 
@@ -30,10 +31,12 @@ class Candidate:
         versions = {"opwright": __version__, "python": platform.python_version(), "numpy": np.__version__}
         return {**versions, "kernels": text_hash(json.dumps(sorted(code)))[:12]}
 
-    def ways(self, tensors: Tensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
         return ["opwright"]
 
-    def ready(self, tensors: Tensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
+        if isinstance(tensors, ProductTensors):
+            return ours(tensors, self.threads)
         row = tensors.row
         name = snake_case(row.op)
         function, attributes = getattr(opwright_kernels, name), row.attributes()

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from .candidate import Ready, Refused
+from .products import ProductTensors, torch_s
 from .rows import INPUTS
 from .tensors import Array, Tensors
 
@@ -29,13 +30,17 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {"PyTorch": torch.__version__}
 
-    def ways(self, tensors: Tensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
+        if isinstance(tensors, ProductTensors):
+            return ["matmul"]
         row = tensors.row
         last = row.layout == "NXC" and len(row.geometry.extent) in FORMATS and "weights" in INPUTS[row.op]
         return [CHANNELS_LAST, PLAIN] if last else [PLAIN]
 
-    def ready(self, tensors: Tensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
         """A call that ends with the result contiguous in the row's layout."""
+        if isinstance(tensors, ProductTensors):
+            return torch_s(tensors, tensor, array)
         row, shape = tensors.row, tensors.row.geometry
         if shape.pads_begin != shape.pads_end:
             raise Refused("PyTorch pads both ends alike")

@@ -10,6 +10,7 @@ from support import torch_peer
 from support.call import Call
 
 from .candidate import Ready
+from .products import ProductTensors, exactly
 from .rows import INPUTS
 from .tensors import Tensors
 
@@ -23,10 +24,12 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {}
 
-    def ways(self, tensors: Tensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
         return ["float64"]
 
-    def ready(self, tensors: Tensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
+        if isinstance(tensors, ProductTensors):
+            return exactly(tensors)
         row = tensors.row
         call = Call(row.op, tuple(tensors.arrays[side] for side in INPUTS[row.op]), row.attributes())
 

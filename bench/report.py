@@ -12,6 +12,7 @@ from typing import Any
 
 from .disturbed import MISSED
 from .machine import ceiling
+from .products import Product
 from .results import COUNTED, Reached, Results, geomean, reached
 from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
 from .shapes import TABLE
@@ -49,7 +50,7 @@ def _target_row(entry: Reached) -> tuple[str, ...]:
     )
 
 
-def line(row: Row, record: dict[str, Any]) -> str:
+def line(row: Row | Product, record: dict[str, Any]) -> str:
     """A row in one line of text."""
     said = [f"{NAMES.get(name, name)} {outcome(entry)}" for name, entry in record["candidates"].items()]
     return f"{row.key}: {', '.join(said)}" + ("" if record["checked"] else " (not checked)")
@@ -110,8 +111,33 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
     if plot:
         parts.append(f"![Ratios to oneDNN by shape, and the share of the machine's peak]({plot})")
     parts += ["## Machine", *_machine(found), "## By operation", *_by_operation(found)]
+    parts += _products(found)
     parts += ["## Rows below a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def _products(found: Results) -> list[str]:
+    """Matrix products beside both peers, and the geometric means by dtype and number of threads."""
+    lines, groups = [], dict[str, list[float]]()
+    for row in found.products():
+        mine = found.seconds(row, "ours")
+        if mine is None:
+            continue
+        ratios = [found.ratio(row, name) for name in ("onednn", "torch")]
+        lines.append((row.key, f"{mine * 1e3:.3g}", f"{row.flops / mine / 1e9:.0f}", *map(_ratio, ratios)))
+        better = min((ratio for ratio in ratios if ratio is not None), default=None)
+        if better is not None:
+            groups.setdefault(f"{row.dtype}, {_count(row.threads)}", []).append(better)
+    if not lines:
+        return []
+    means = [(name, str(len(some)), f"{geomean(some):.2f}", f"{min(some):.2f}") for name, some in groups.items()]
+    heads = ("row", "ours, ms", "GFLOP/s", "oneDNN", "PyTorch")
+    told = _table(("rows", "count", "better of both, geometric mean", "least"), means)
+    return ["## Matrix products", told, _table(heads, lines)]
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _machine(found: Results) -> list[str]:

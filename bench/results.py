@@ -14,7 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from . import products
 from .machine import ceiling
+from .products import Product
 from .rows import FEW, Row, every
 
 COUNTED = 1e-3  # seconds that the other must take for a row to count
@@ -33,11 +35,15 @@ class Results:
         """The rows that there are, in the table's order. Records of rows that the table has no more are left out."""
         return ((row, self.records[row.key]) for row in every() if row.key in self.records)
 
-    def seconds(self, row: Row, candidate: str) -> float | None:
+    def products(self) -> Iterator[Product]:
+        """The rows of matrix products that there are."""
+        return (row for row in products.every() if row.key in self.records)
+
+    def seconds(self, row: Row | Product, candidate: str) -> float | None:
         found: float | None = self.records.get(row.key, {}).get("candidates", {}).get(candidate, {}).get("seconds")
         return found
 
-    def ratio(self, row: Row, against: str) -> float | None:
+    def ratio(self, row: Row | Product, against: str) -> float | None:
         """How many times as fast as a candidate we are: the median over the rounds that both took part in.
 
         A machine that is slow for seconds is slow for both in a round: of 4.9, 5.1, 8.5, 8.6 and 8.9 ms beside oneDNN's

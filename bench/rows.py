@@ -80,6 +80,10 @@ class Row:
         """The least that must move between memory and the CPU."""
         return self.geometry.elements * DTYPES[self.dtype]
 
+    def exact(self) -> Row:
+        """The row whose result is that of this one before it is rounded."""
+        return Row(self.op, self.shape, "f32", "NCX", 1)
+
     def extents(self, tensor: str) -> tuple[int, ...]:
         """The shape of a tensor as the call takes it: data in the row's layout, weights with the channels beside."""
         shape, last = self.geometry, self.layout == "NXC"

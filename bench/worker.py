@@ -19,6 +19,7 @@ import numpy as np
 from . import candidate
 from .candidate import Candidate, Ready, Refused
 from .disturbed import missing
+from .products import Product, ProductTensors
 from .rows import Row
 from .tensors import NUMPY, Array, Tensors, bits, wrong
 
@@ -30,17 +31,17 @@ class Worker:
 
     def __init__(self, made: Candidate) -> None:
         self.candidate = made
-        self.tensors: Tensors | None = None
+        self.tensors: Tensors | ProductTensors | None = None
         self.prepared: dict[str, Ready] = {}
         self.expected: tuple[tuple[str, str, str], Array] | None = None
 
     def versions(self) -> dict[str, str]:
         return self.candidate.versions()
 
-    def open(self, row: Row) -> list[str]:
+    def open(self, row: Row | Product) -> list[str]:
         """Make the tensors of a row; the ways to compute it."""
         self.close()
-        self.tensors = Tensors(row)
+        self.tensors = row.tensors() if isinstance(row, Product) else Tensors(row)
         return self.candidate.ways(self.tensors)
 
     def close(self) -> None:

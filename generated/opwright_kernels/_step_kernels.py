@@ -19,10 +19,10 @@ from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
 from ._dtypes import BITS, C_TYPES, DTYPES
-from ._operation import Operation
+from ._operation import SERIAL_TERMS, Operation
 from ._rules import Extent
 from ._schedules import Lanes, Schedule
-from ._step_sizes import ArrayInfo, Field, Sizes
+from ._step_sizes import LINE, ArrayInfo, Field, Sizes
 from ._team import CDEF
 from ._units import Unit
 
@@ -78,19 +78,41 @@ class StepPlan:
     sizes: Any
     terms: int
     ffi: Any
-    inputs: tuple[
-        tuple[Any, Any], ...
-    ]  # per input the C type of its pointer, and the dtype of its bits where it needs one
+    inputs: tuple[tuple[Any, Any], ...]  # per input the C type of its pointer, and the dtype of its bits, if any
     absent: tuple[Any, ...]  # per input what stands for one that is left out
     lists: tuple[Any, ...]
     outputs: tuple[tuple[Any, Any, tuple[int, ...], Any], ...]  # C type, bits, shape and dtype
     workers: Callable[[int], tuple[Any, int]]  # for a number of them, the team and the bytes of memory
     alone: tuple[Any, int]
     phases: int
-    begins: Mapping[str, tuple[int, int]]  # of each shared array between steps its place in memory, and its cells
+    returned: tuple[int, ...]  # the outputs that the call has
+    quick: bool  # one input and one output that have buffers, no memory, nothing for more than one thread
+    room: tuple[Any, Any]  # no team and no memory
     schedules: tuple[tuple[str, Schedule], ...]
-    stand_ins: tuple[Any, ...]  # per input the array that stands for one that is left out
     keeps: tuple[Any, ...]  # what other pointers lead to
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The kernel of a call of which the engine of contractions computes some phases: called like the others.
+
+    `ways` says for each product where its three arrays are: a position among the arguments, or bytes from the beginning
+    of the memory, of which the first `between` are those of the steps.
+    """
+
+    kernel: Callable[..., None]
+    order: tuple[Any, ...]  # pairs of phases, the second of them excluded, or products with their `ways`
+    between: Callable[[int], int]  # for a number of workers
+
+    def __call__(self, *given: Any) -> None:
+        *arguments, sizes, _, _, team, scratch = given
+        own = scratch + self.between(team.workers if team else 1)
+        for one, ways in self.order:
+            if ways is None:
+                self.kernel(*arguments, sizes, *one, team, scratch)
+            else:
+                pointers = [arguments[at] if among else scratch + at for among, at in ways]
+                one.run(*pointers, team, own)
 
 
 @dataclass(frozen=True)
@@ -147,14 +169,21 @@ class StepKernels(Operation):
         def stand_in(name: str) -> Any:
             return None if name in arrays else pointer(ffi, kinds[name], whole[name])
 
+        begins = {name: values[f"{name}_at"] for name, (n, _) in resolution.between.items() if n < 0}
+        kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
+        products, copied = self.products(resolution, whole, places, DTYPES[self.accumulate[resolution.row]])
+
+        def between(number: int) -> int:
+            return -(-memory_.bytes(number) // LINE) * LINE
+
         @cache
         def workers(number: int) -> tuple[Any, int]:
             team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
-            return team, memory_.bytes(number)
+            return team, between(number) + max((product.bytes(number) for product in products.values()), default=0)
 
         shapes = {name: output.shape for name, output in resolution.outputs.items()}
         return StepPlan(
-            kernel=getattr(library.lib, f"{self.function}_{label}_{isa.name}"),
+            kernel=Mixed(kernel, self.ordered_phases(products, copied, begins), between) if products else kernel,
             sizes=sizes,
             terms=resolution.terms,
             ffi=ffi,
@@ -167,11 +196,50 @@ class StepKernels(Operation):
             workers=workers,
             alone=workers(1),
             phases=len(self.phases),
-            begins={name: (values[f"{name}_at"], cells[0]) for name, (n, cells) in resolution.between.items() if n < 0},
+            returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
+            quick=(
+                len(self.inputs) == len(self.outputs) == 1
+                and not any(bits(name) for name in (self.inputs[0].name, self.outputs[0]))
+                and not any(info.role == "list" for info in self.arrays_)
+                and resolution.terms < SERIAL_TERMS
+                and workers(1)[1] == 0
+            ),
+            room=(ffi.NULL, ffi.NULL),
             schedules=tuple(told.schedules),
-            stand_ins=tuple(None if info.name in arrays else whole[info.name] for info in self.inputs),
             keeps=tuple(keeps),
         )
+
+    def products(
+        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
+    ) -> tuple[dict[int, _contractions.Product], set[int]]:
+        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
+        found: dict[int, _contractions.Product] = {}
+        copied = set()
+        for one in self.contractions:
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
+            if product is not None:
+                found[one.phase] = product
+                copied |= {one.copy} if product.direct else set()
+        return found, copied
+
+    def ordered_phases(
+        self, products: Mapping[int, _contractions.Product], copied: set[int], begins: Mapping[str, int]
+    ) -> tuple[Any, ...]:
+        """The `order` of a mixed kernel."""
+        lists = [info.name for info in self.arrays_ if info.role == "list"]
+        names = [*(info.name for info in self.inputs), *lists, *self.outputs]
+        order: list[Any] = []
+        for phase in range(len(self.phases)):
+            if phase in products:
+                product = products[phase]
+                arrays = (product.left, product.right, product.out)
+                ways = tuple((name in names, names.index(name) if name in names else begins[name]) for name in arrays)
+                order.append((product, ways))
+            elif phase not in copied:
+                before = order and order[-1][1] is None and order[-1][0][1] == phase
+                first = order.pop()[0][0] if before else phase
+                order.append(((first, phase + 1), None))
+        return tuple(order)
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":

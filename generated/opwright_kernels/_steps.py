@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy import empty, ndarray
 
-from . import _contractions, _isa, _remember, _specialize
+from . import _isa, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
-from ._axes import DTYPE_OF, Places
+from ._axes import DTYPE_OF
 from ._description import InputInfo
 from ._dtypes import DTYPES
 from ._errors import Refusal
@@ -50,7 +50,18 @@ class StepOperation(StepKernels):
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
-            plan = CALLS[self.key_of_plan(inputs, attributes)]
+            if len(inputs) == 1:  # written out, because a loop over inputs would take as long as all the rest
+                (a,) = inputs
+                plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape]
+                plain = plan.quick and out is None and threads is None and specialize is None
+                if plain and type(a) is ndarray and a.flags.carray:
+                    address, (kind, _, shape, dtype) = plan.ffi.from_buffer, plan.outputs[0]
+                    result = empty(shape, dtype)
+                    at, to = address(plan.inputs[0][0], a), address(kind, result)
+                    plan.kernel(at, to, plan.sizes, 0, plan.phases, *plan.room)
+                    return result
+            else:
+                plan = CALLS[self.key_of_plan(inputs, attributes)]
             if specialize is None and (out is None or type(out) is ndarray):
                 result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
@@ -106,7 +117,7 @@ class StepOperation(StepKernels):
                 arguments.append(address(kind, value if bits is None else value.getfield(bits)))
         arguments += plan.lists
         if out is not None:
-            (kind, bits, shape, dtype), *more = plan.outputs
+            (_, _, shape, dtype), *more = plan.outputs
             if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
                 return None
             if any(value is not None and share_memory(out, value) for value in inputs):
@@ -123,8 +134,10 @@ class StepOperation(StepKernels):
             team, size = plan.alone
         else:
             team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
-        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
-        return results[0] if len(results) == 1 else tuple(results)
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size) if size else plan.ffi.NULL)
+        if len(plan.returned) == 1:
+            return results[plan.returned[0]]
+        return tuple([results[position] for position in plan.returned])
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -186,10 +199,10 @@ class StepOperation(StepKernels):
             written[name] = target if ready and target is not None else allocated(shape, DTYPES[row[name]])
         if self.joined:
             for piece, own in self.pieces(resolution, {n: inputs[n] for n in self.joined}, {**arrays, **written}):
-                self.execute(self.planned_steps(piece, own), piece, own, workers)
+                self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), resolution, whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -203,10 +216,10 @@ class StepOperation(StepKernels):
     def plan_of(
         self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept, where the loops of steps compute all of it."""
+        """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
-        plain = all(array.flags.c_contiguous for array in arrays.values()) and not self.contractions
-        plain = plain and all(value is None or type(value) is ndarray for value in given) and not resolution.absent
+        plain = all(array.flags.c_contiguous for array in arrays.values())
+        plain = plain and all(value is None or type(value) is ndarray for value in given)
         said = dict(zip(self.attributes, attributes))
         if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
             try:
@@ -277,8 +290,8 @@ class StepOperation(StepKernels):
             if isinstance(value, np.ndarray) and share_memory(target, value):
                 raise Refusal("out-overlap", "out", f"an array that shares memory with {what}", "memory of its own")
 
-    def execute(self, plan: StepPlan, resolution: Steps, arrays: dict[str, Array], workers: int) -> None:
-        """Run a plan on arrays of any strides: contractions by their engine, the other phases by the kernel."""
+    def execute(self, plan: StepPlan, arrays: Mapping[str, Array], workers: int) -> None:
+        """Run a plan on arrays of any strides."""
         ffi = plan.ffi
         arguments = [
             absent if info.name not in arrays else pointer_of(ffi, kind, arrays[info.name], False)
@@ -289,35 +302,7 @@ class StepOperation(StepKernels):
             pointer_of(ffi, kind, arrays[name], True) for name, (kind, _, _, _) in zip(self.outputs, plan.outputs)
         ]
         team, size = plan.workers(workers)
-        if not self.contractions:
-            plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
-            return
-        room = allocated((max(size, 1),), np.dtype(np.uint8))
-        accumulate = DTYPES[self.accumulate[resolution.row]]
-        for name, (begin, cells) in plan.begins.items():
-            arrays[name] = room[begin : begin + cells * accumulate.itemsize].view(accumulate)
-        for info, value in zip(self.inputs, plan.stand_ins):
-            arrays.setdefault(info.name, value)
-        places = {**resolution.places, **{name: found.places for name, found in resolution.outputs.items()}}
-        products, copied = self.products(resolution, arrays, places, accumulate)
-        for phase in range(plan.phases):
-            if phase in products:
-                products[phase].run(workers)
-            elif phase not in copied:
-                plan.kernel(*arguments, plan.sizes, phase, phase + 1, team, ffi.from_buffer(room))
-
-    def products(
-        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
-    ) -> tuple[dict[int, _contractions.Product], set[int]]:
-        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
-        found: dict[int, _contractions.Product] = {}
-        copied = set()
-        for one in self.contractions:
-            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
-            if product is not None:
-                found[one.phase] = product
-                copied |= {one.copy} if product.direct else set()
-        return found, copied
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]

@@ -19,19 +19,26 @@ from . import _engine, _isa, _load, _team
 from ._arrays import Array
 from ._dtypes import DTYPES
 from ._errors import BuildError
-from ._scratch import memory
 from ._units import Unit
 
 MAX_BATCHES = 8  # axes of batches that the engine walks
+MAX_COPIED = 16  # axes of an operand that it copies
 LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
 WIDEST = DTYPES["float32"]  # which holds the others
+WIDENED = {DTYPES["bfloat16"]: 2, DTYPES["float16"]: 3}  # how the engine is told to widen what it copies
 CDEF = """
+typedef struct opwright_copied {
+    int64_t wanted;
+    int64_t axes;
+    int64_t extent[16], step[16];
+} opwright_copied;
 typedef struct opwright_contraction {
     int64_t rows, columns, terms;
     int64_t left_row, left_term, right_term, right_column, out_row, out_column;
     int64_t elements;
     int64_t batches;
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    opwright_copied left, right;
 } opwright_contraction;
 """
 
@@ -89,39 +96,23 @@ class Engine:
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction of a call: `direct` where the sums go to the output itself."""
+    """A contraction of a call: what the engine is told; `direct` where the sums go to the output itself."""
 
     engine: Engine
-    shape: Shape
-    operands: Mapping[str, Array]
-    dtype: np.dtype[Any]
-    out: Array
-    elements: bool
+    problem: Any  # of the engine's ffi
+    left: str
+    right: str
+    out: str
     direct: bool
 
-    def run(self, parts: int) -> None:
-        """Compute it on `parts` threads."""
-        ffi = self.engine.library.ffi
-        problem = ffi.new("opwright_contraction *", _members(self.shape, self.elements))
-        ready = {name: self.operand(name) for name in self.operands}
-        team = ffi.cast("opwright_team *", _team.team(parts)) if parts > 1 else ffi.NULL
-        pointers = [ffi.cast("void *", array.ctypes.data) for array in (ready["left"], ready["right"], self.out)]
-        self.engine.function(problem, *pointers, team, memory(self.engine.scratch(problem, parts)))
+    def run(self, left: Any, right: Any, out: Any, team: Any, scratch: Any) -> None:
+        """Compute it; all are pointers of whatever ffi."""
+        engine = self.engine
+        engine.function(self.problem, left, right, out, engine.library.ffi.cast("opwright_team *", team), scratch)
 
-    def operand(self, name: str) -> Array:
-        """An operand as the engine walks it: where it is, or copied."""
-        array, axes = self.operands[name], self.shape.copied.get(name)
-        if axes is None:
-            return array
-        steps = [getattr(walk, name) * array.itemsize for walk in axes]
-        view = np.lib.stride_tricks.as_strided(array, [walk.extent for walk in axes], steps)
-        return view.astype(self.dtype, order="C")
-
-    def scratch_bytes(self, parts: int) -> int:
-        """The bytes of memory that a run needs beside its arrays."""
-        problem = self.engine.library.ffi.new("opwright_contraction *", _members(self.shape, self.elements))
-        copies = sum(math.prod(walk.extent for walk in axes) for axes in self.shape.copied.values())
-        return int(self.engine.scratch(problem, parts)) + copies * self.dtype.itemsize
+    def bytes(self, workers: int) -> int:
+        """Of the memory that a run needs beside its arrays, copies of operands among it."""
+        return int(self.engine.scratch(self.problem, workers))
 
 
 def prepared(
@@ -131,48 +122,53 @@ def prepared(
     places: Mapping[str, Mapping[str, tuple[int, ...]]],
     accumulate: np.dtype[Any],
 ) -> Product | None:
-    """A contraction of a call; `places` lacks the arrays between steps, which lie in the order of their axes."""
-    left, right = arrays[contraction.left.array], arrays[contraction.right.array]
-    dtype = left.dtype if left.dtype == right.dtype else WIDEST
-    if accumulate != WIDEST or not {left.dtype, right.dtype} <= LABELS.keys():
+    """A contraction of a call. Arrays between steps are in neither mapping; they lie in the order of their axes."""
+    left, right, target = contraction.left, contraction.right, contraction.target
+    dtypes = {
+        access.array: arrays[access.array].dtype if access.array in arrays else accumulate for access in (left, right)
+    }
+    given = {*dtypes.values()}
+    dtype = given.pop() if len(given) == 1 else WIDEST
+    if accumulate != WIDEST or not {dtype, *given} <= LABELS.keys():
         return None
     found = engine(LABELS[dtype])
     if found is None:
         return None
-    direct = contraction.output is not None and arrays[contraction.output.array].dtype in (WIDEST, dtype)
-    target = contraction.output if direct and contraction.output else contraction.target
-    accesses = (contraction.left, contraction.right, target)
-    steps = [_steps(access, letters, arrays[access.array], places.get(access.array)) for access in accesses]
+    output = contraction.output
+    direct = output is not None and arrays[output.array].dtype in (WIDEST, dtype)
+    target = output if direct and output is not None else target
+    accesses = (left, right, target)
+    steps = [_steps(access, letters, arrays.get(access.array), places.get(access.array, {})) for access in accesses]
+    used = {
+        letter: extents for letter, extents in letters.items() if any(letter in a.letters.values() for a in accesses)
+    }
+    spots = [(letter, number) for letter, extents in used.items() for number in range(len(extents))]
     walks = tuple(
-        Walk(extent, *(step.get((letter, number), 0) for step in steps))
-        for letter, extents in letters.items()
-        if any(letter in access.letters.values() for access in accesses)
-        for number, extent in enumerate(extents)
+        Walk(used[letter][number], *(step.get((letter, number), 0) for step in steps)) for letter, number in spots
     )
-    kept = frozenset(letter for letter in target.letters.values())
-    reduced = tuple(
-        letter not in kept
-        for letter, extents in letters.items()
-        if any(letter in access.letters.values() for access in accesses)
-        for _ in extents
-    )
-    mixed = tuple(name for name, array in (("left", left), ("right", right)) if array.dtype != dtype)
-    shape = shaped(walks, reduced, mixed)
+    kept = frozenset(target.letters.values())
+    mixed = tuple(name for name, access in (("left", left), ("right", right)) if dtypes[access.array] != dtype)
+    shape = shaped(walks, tuple(letter not in kept for letter, _ in spots), mixed)
     if shape is None:
         return None
-    out = arrays[target.array]
-    return Product(found, shape, {"left": left, "right": right}, dtype, out, out.dtype != WIDEST, direct)
+    elements = direct and output is not None and arrays[output.array].dtype != WIDEST
+    kinds = {
+        name: 1 if dtypes[a.array] == dtype else WIDENED[dtypes[a.array]]
+        for name, a in (("left", left), ("right", right))
+    }
+    problem = found.library.ffi.new("opwright_contraction *", _members(shape, elements, kinds))
+    return Product(found, problem, left.array, right.array, target.array, direct)
 
 
 def _steps(
     access: Accessed,
     letters: Mapping[str, tuple[int, ...]],
-    array: Array,
-    places: Mapping[str, tuple[int, ...]] | None,
+    array: Array | None,
+    places: Mapping[str, tuple[int, ...]],
 ) -> dict[tuple[str, int], int]:
     """How far neighbours along each axis of each letter lie apart in an array, in elements."""
     found: dict[tuple[str, int], int] = {}
-    if places is None:
+    if array is None:
         step = 1
         for letter in reversed([*access.letters.values()]):
             for number in reversed(range(len(letters[letter]))):
@@ -220,7 +216,8 @@ def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str,
     column, *more_columns = sorted(merged(columns), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
     term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
     outer = (*merged(batches), *more_rows, *more_columns)
-    return None if more_terms or len(outer) > MAX_BATCHES else Shape(row, column, term, outer, copied)
+    many = len(outer) > MAX_BATCHES or any(len(order) > MAX_COPIED for order in copied.values())
+    return None if more_terms or many else Shape(row, column, term, outer, copied)
 
 
 def _dense(order: Sequence[Walk]) -> list[int]:
@@ -250,7 +247,7 @@ def merged(walks: Sequence[Walk]) -> list[Walk]:
     return kept
 
 
-def _members(shape: Shape, elements: bool) -> dict[str, Any]:
+def _members(shape: Shape, elements: bool, kinds: Mapping[str, int]) -> dict[str, Any]:
     """The members of the engine's struct."""
     return {
         "rows": shape.rows.extent,
@@ -268,7 +265,18 @@ def _members(shape: Shape, elements: bool) -> dict[str, Any]:
         "left_batch": [walk.left for walk in shape.batches],
         "right_batch": [walk.right for walk in shape.batches],
         "out_batch": [walk.out for walk in shape.batches],
+        "left": _copied(shape, "left", kinds),
+        "right": _copied(shape, "right", kinds),
     }
+
+
+def _copied(shape: Shape, name: str, kinds: Mapping[str, int]) -> dict[str, Any]:
+    """What the engine is told of an operand that it copies first."""
+    axes = shape.copied.get(name)
+    if axes is None:
+        return {"wanted": 0}
+    steps = [getattr(walk, name) for walk in axes]
+    return {"wanted": kinds[name], "axes": len(axes), "extent": [walk.extent for walk in axes], "step": steps}
 
 
 def isas(label: str) -> tuple[_isa.Isa, ...]:

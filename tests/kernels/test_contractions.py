@@ -66,9 +66,9 @@ def counted(made: Made, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ran: list[str] = []
     run = contractions.Product.run
 
-    def counting(product: Any, parts: int) -> None:
+    def counting(product: Any, *given: Any) -> None:
         ran.append(product.engine.isa.name)
-        run(product, parts)
+        run(product, *given)
 
     monkeypatch.setattr(contractions.Product, "run", counting)
     return ran

@@ -38,7 +38,7 @@ def test_kernels_and_the_interpreter_agree_on_calls_right_and_wrong(
     library, module = made
     op = library.op(name)
     seen: Counter[str] = Counter()
-    for isa in usable(module):
+    for isa in usable(module)[: None if FULL else 1]:
         if isa in {variant.isa for variant in module.variants(op.op)}:
             with instruction_set(module, isa):
                 said = first_disagreement(module, op, rng(name, isa), CALLS, seen)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from opwright.derive.phases import in_place
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps
+from support.compilers import INCLUDE
 from support.package import package
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
@@ -392,3 +395,31 @@ def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, M
     told = str(kernels.explain("soft_max", given, axis=1))
     assert "soft_max_f32_" in told
     assert "(before" in told or "before" in told
+
+
+EDGES = np.array(
+    [-np.nan, -np.inf, -3e38, -2147483904, -2147483648, -200, -128.5, -2.5, -0.5, -1e-45, -0.0], np.float32
+)
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8", "s32"])
+def test_f32_becomes_an_integer_as_f64_does(dtype: str, tmp_path: Path) -> None:
+    """Rounded half to even, clamped, NaN as 0: where the f32 and the f64 conversion differ, one of them is wrong."""
+    name = {"s8": "int8_t", "u8": "uint8_t", "s32": "int32_t"}[dtype]
+    source = tmp_path / "both.c"
+    source.write_text(
+        '#include "opwright_functions.h"\n'
+        f"void both(int n, const float *x, {name} *a, {name} *b)\n"
+        f"{{ for (int i = 0; i < n; ++i) {{ a[i] = opwright_{dtype}_of_f32(x[i]);"
+        f" b[i] = opwright_{dtype}_of_f64((double)x[i]); }} }}\n"
+    )
+    library = tmp_path / "both.so"
+    flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, *INCLUDE, str(source), "-o", str(library), "-lm"], check=True)
+    bits = np.arange(0, 2**32, 1021, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    values = np.concatenate([EDGES, -EDGES, bits, np.arange(-1000, 1000, dtype=np.float32) / 4])
+    integers = np.dtype(name.removesuffix("_t"))
+    found, wanted = np.zeros(values.size, integers), np.ones(values.size, integers)
+    both = ctypes.CDLL(str(library)).both
+    both(values.size, *(ctypes.c_void_p(array.ctypes.data) for array in (values, found, wanted)))
+    assert np.array_equal(found, wanted)

@@ -48,8 +48,8 @@ def _told(array: Any) -> Any:
 class StepCaller:
     """Draws calls of one operation."""
 
-    def __init__(self, op: Op, rng: Rng) -> None:
-        self.op, self.rng = op, rng
+    def __init__(self, op: Op, rng: Rng, rows: int | None = None) -> None:
+        self.op, self.rng, self.rows = op, rng, rows  # of data types, only the first few
 
     def one(self, items: Sequence[Any]) -> Any:
         return items[int(self.rng.integers(len(items)))]
@@ -74,7 +74,7 @@ class StepCaller:
         """A call, legal or not; None where sizes make no shapes, or too large ones."""
         op = self.op
         rank = int(self.rng.integers(op.spatial_rank.min, op.spatial_rank.max + 1))
-        row = self.one(op.dtypes)
+        row = self.one(op.dtypes[: self.rows])
         facts = self.facts(rank, tame)
         self.omitted: set[str] = set()
         lackable = {t.dims[axis].text for t in op.tensors for axis in t.may_lack}
@@ -220,34 +220,53 @@ class StepCaller:
 
     def placed(self, tensor: Tensor, extents: Mapping[str, tuple[int, ...]], values: dict[str, Any]) -> list[int]:
         """The shape of an array; where attributes say where axes stand, what they say is chosen here."""
-        owners = [(axis, extent) for axis, found in extents.items() for extent in found]
+        owners = [axis for axis, found in extents.items() for _ in found]
         count = len(owners)
+        spots: dict[str, list[int]] = {}
         for attribute in self.op.attributes:
             name = attribute.name or ""
             if attribute.order_of == tensor.name:
                 order = [int(spot) for spot in self.rng.permutation(count)]
                 values[name] = [spot - (count if self.chance(0.3) else 0) for spot in order]
-                return [owners[spot][1] for spot in order]
-            if attribute.locates is None:
-                continue
-            symbol = Name(self.op.dims[attribute.locates].symbol)
-            axes = [axis for axis, extent in tensor.dims.items() if _inside(extent.tree) == symbol]
-            if not axes:
-                continue
-            if attribute.type == "s64":
-                if values[name] is None:
-                    before = sum(len(extents[axis]) for axis in list(extents)[: list(extents).index(axes[0])])
-                    values[name] = before - (count if before < count and self.chance(0.5) else 0)
+                whole = [extent for found in extents.values() for extent in found]
+                return [whole[spot] for spot in order]
+            axis = self.axis_of(tensor, attribute)
+            if axis is None:
                 continue
             if values[name] is None:
-                chosen = [int(spot) for spot in self.rng.permutation(count)[: len(extents[axes[0]])]]
-                values[name] = [spot - (count if self.chance(0.4) else 0) for spot in chosen]
-            spots = sorted(spot % count for spot in values[name]) if count else []
-            if len(spots) != len(extents[axes[0]]):
-                raise KeyError(name)
-            inner, outer = iter(extents[axes[0]]), (extent for axis, extent in owners if axis != axes[0])
-            return [next(inner) if spot in spots else next(outer) for spot in range(count)]
-        return [extent for _, extent in owners]
+                values[name] = self.said(attribute, axis, extents, [at for found in spots.values() for at in found])
+            if attribute.type == "s64[]" and self.like_first(tensor, attribute):
+                spots[axis] = sorted(at % count for at in values[name]) if count else []
+                if len(spots[axis]) != len(extents[axis]):
+                    raise KeyError(name)
+        taken = {at: axis for axis, found in spots.items() for at in found}
+        cells = {axis: iter(found) for axis, found in extents.items()}
+        free = iter([axis for axis in owners if axis not in spots])
+        return [next(cells[taken[at] if at in taken else next(free)]) for at in range(count)]
+
+    def axis_of(self, tensor: Tensor, attribute: Attribute) -> str | None:
+        """The axis of a tensor whose place, or places, an attribute says."""
+        if attribute.locates is None:
+            return None
+        symbol = Name(self.op.dims[attribute.locates].symbol)
+        return next((axis for axis, extent in tensor.dims.items() if _inside(extent.tree) == symbol), None)
+
+    def like_first(self, tensor: Tensor, attribute: Attribute) -> bool:
+        """Whether a tensor has the axes of the first input with the run that a list places."""
+        first = next(other for other in self.op.data_inputs if self.axis_of(other, attribute) is not None)
+        ours, theirs = (sorted(str(_inside(e.tree)) for e in other.dims.values()) for other in (tensor, first))
+        return ours == theirs
+
+    def said(
+        self, attribute: Attribute, axis: str, extents: Mapping[str, tuple[int, ...]], taken: Sequence[int]
+    ) -> int | list[int]:
+        """What an attribute says of an axis, or of the axes of a run; some from the end."""
+        count = sum(map(len, extents.values()))
+        if attribute.type == "s64":
+            before = sum(len(extents[other]) for other in list(extents)[: list(extents).index(axis)])
+            return before - (count if before < count and self.chance(0.5) else 0)
+        free = [int(at) for at in self.rng.permutation(count) if at not in taken]
+        return [at - (count if self.chance(0.4) else 0) for at in free[: len(extents[axis])]]
 
     def cells(self, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
         """Small whole numbers and halves, of which sums and products are exact."""

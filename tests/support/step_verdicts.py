@@ -35,7 +35,7 @@ def rounds(op: Op) -> bool:
                     return True
                 if isinstance(node, expr.Binary) and node.op == "/":
                     return True
-                if isinstance(node, expr.Number) and isinstance(node.value, float):
+                if isinstance(node, expr.Number) and node.value * 1024 % 1:
                     return True
     return False
 
@@ -88,9 +88,11 @@ def _tells(rule: str, violations: tuple[str, ...]) -> bool:
     return rule in violations or any(violation.endswith(loose) for violation in violations)
 
 
-def first_disagreement(module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str]) -> str | None:
+def first_disagreement(
+    module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str], rows: int | None = None
+) -> str | None:
     """Legal calls, some into arrays of the caller, and calls a step from legal; the first that is judged otherwise."""
-    caller = StepCaller(op, rng)
+    caller = StepCaller(op, rng, rows)
     for number, call in enumerate(caller.legal(count)):
         shapes = call.validation.shapes
         row = call.validation.row or {}

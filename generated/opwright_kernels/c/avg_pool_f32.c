@@ -19,51 +19,51 @@
 typedef struct {
     const float *src;
     float *dst;
-    const opwright_avg_pool_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_avg_pool_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_avg_pool_f32;
 
-static void avg_pool_f32_0_c(void *context_, int64_t part)
+static void avg_pool_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_avg_pool_f32 *const call_ = context_;
     const float *const src = call_->src;
     float *const dst = call_->dst;
-    const opwright_avg_pool_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    const int64_t S_d_ = sizes->S[0];
-    const int64_t PB_d_ = sizes->PB[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t S_h_ = sizes->S[1];
-    const int64_t PB_h_ = sizes->PB[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t S_w_ = sizes->S[2];
-    const int64_t PB_w_ = sizes->PB[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_d_ = sizes->dst_X[0];
-    const int64_t dst_X_h_ = sizes->dst_X[1];
-    const int64_t dst_X_w_ = sizes->dst_X[2];
-    const int64_t exclude_pad_word_ = sizes->word_exclude_pad;
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
+    const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
     const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
     const int64_t total_ = O_d_ * O_h_ * O_w_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t o_w_ = task_ % O_w_;
         const int64_t rest_0_ = task_ / O_w_;
         const int64_t o_h_ = rest_0_ % O_h_;
@@ -134,48 +134,48 @@ static void avg_pool_f32_0_c(void *context_, int64_t part)
     }
 }
 
-static void avg_pool_f32_0_o(void *context_, int64_t part)
+static void avg_pool_f32_0_o(void *context_, int64_t part_)
 {
     const opwright_call_of_avg_pool_f32 *const call_ = context_;
     const float *const src = call_->src;
     float *const dst = call_->dst;
-    const opwright_avg_pool_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    float *const cells = (float *)(void *)(call_->scratch + sizes->cells_at + part * sizes->task_bytes_);
-    const int64_t S_d_ = sizes->S[0];
-    const int64_t PB_d_ = sizes->PB[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t S_h_ = sizes->S[1];
-    const int64_t PB_h_ = sizes->PB[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t S_w_ = sizes->S[2];
-    const int64_t PB_w_ = sizes->PB[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_d_ = sizes->dst_X[0];
-    const int64_t dst_X_h_ = sizes->dst_X[1];
-    const int64_t dst_X_w_ = sizes->dst_X[2];
-    const int64_t exclude_pad_word_ = sizes->word_exclude_pad;
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 512 : 512);
+    const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at + part_ * sizes_->task_bytes_);
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t o_h_ = rest_0_ % O_h_;
@@ -267,11 +267,11 @@ static void avg_pool_f32_0_o(void *context_, int64_t part)
 void OPWRIGHT_STEPS(avg_pool_f32)(
     const float *src,
     float *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_avg_pool_f32 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {avg_pool_f32_0_c, avg_pool_f32_0_o};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_avg_pool_f32 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {avg_pool_f32_0_c, avg_pool_f32_0_o};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

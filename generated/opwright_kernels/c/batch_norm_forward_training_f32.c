@@ -30,12 +30,12 @@ typedef struct {
     float *running_variance;
     float *batch_mean;
     float *batch_variance;
-    const opwright_batch_norm_forward_training_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_batch_norm_forward_training_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_batch_norm_forward_training_f32;
 
-static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
+static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part_)
 {
     const opwright_call_of_batch_norm_forward_training_f32 *const call_ = context_;
     const float *const src = call_->src;
@@ -48,33 +48,33 @@ static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
     float *const running_variance = call_->running_variance;
     float *const batch_mean = call_->batch_mean;
     float *const batch_variance = call_->batch_variance;
-    const opwright_batch_norm_forward_training_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t N = sizes->N;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const opwright_batch_norm_forward_training_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t gamma_C = sizes->gamma_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t running_mean_C = sizes->running_mean_C;
-    const double momentum = sizes->momentum;
-    const int64_t mean_C = sizes->mean_C;
-    const int64_t running_variance_C = sizes->running_variance_C;
-    const int64_t variance_C = sizes->variance_C;
-    const int64_t batch_mean_C = sizes->batch_mean_C;
-    const int64_t batch_variance_C = sizes->batch_variance_C;
-    const int64_t C = sizes->C;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t gamma_C = sizes_->gamma_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t running_mean_C = sizes_->running_mean_C;
+    const double momentum = sizes_->momentum;
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t running_variance_C = sizes_->running_variance_C;
+    const int64_t variance_C = sizes_->variance_C;
+    const int64_t batch_mean_C = sizes_->batch_mean_C;
+    const int64_t batch_variance_C = sizes_->batch_variance_C;
+    const int64_t C = sizes_->C;
     const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_;
         float total = 0.0f;
         float batch_mean_sum_ = 0.0f;
@@ -86,7 +86,7 @@ static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float src_room_[512];
@@ -111,7 +111,7 @@ static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float src_room_[512];
@@ -133,8 +133,8 @@ static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
         batch_variance_sum_ = spread / ((float)N * (float)X_cells_);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float dst_room_[512];
@@ -160,7 +160,7 @@ static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part)
     }
 }
 
-static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part)
+static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_batch_norm_forward_training_f32 *const call_ = context_;
     const float *const src = call_->src;
@@ -173,38 +173,38 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part)
     float *const running_variance = call_->running_variance;
     float *const batch_mean = call_->batch_mean;
     float *const batch_variance = call_->batch_variance;
-    const opwright_batch_norm_forward_training_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
-    float *const batch_mean_sum_ = (float *)(void *)(call_->scratch + sizes->batch_mean_sum__at + part * sizes->task_bytes_);
-    float *const batch_variance_sum_ = (float *)(void *)(call_->scratch + sizes->batch_variance_sum__at + part * sizes->task_bytes_);
-    const int64_t N = sizes->N;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const opwright_batch_norm_forward_training_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
+    float *const batch_mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->batch_mean_sum__at + part_ * sizes_->task_bytes_);
+    float *const batch_variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->batch_variance_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t gamma_C = sizes->gamma_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t running_mean_C = sizes->running_mean_C;
-    const double momentum = sizes->momentum;
-    const int64_t mean_C = sizes->mean_C;
-    const int64_t running_variance_C = sizes->running_variance_C;
-    const int64_t variance_C = sizes->variance_C;
-    const int64_t batch_mean_C = sizes->batch_mean_C;
-    const int64_t batch_variance_C = sizes->batch_variance_C;
-    const int64_t C = sizes->C;
-    const int64_t block_ = opwright_block(C, 1, parts, src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512);
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t gamma_C = sizes_->gamma_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t running_mean_C = sizes_->running_mean_C;
+    const double momentum = sizes_->momentum;
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t running_variance_C = sizes_->running_variance_C;
+    const int64_t variance_C = sizes_->variance_C;
+    const int64_t batch_mean_C = sizes_->batch_mean_C;
+    const int64_t batch_variance_C = sizes_->batch_variance_C;
+    const int64_t C = sizes_->C;
+    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -213,7 +213,7 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -241,7 +241,7 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -267,8 +267,8 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -358,11 +358,11 @@ void OPWRIGHT_STEPS(batch_norm_forward_training_f32)(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_batch_norm_forward_training_f32 call_ = {src, mean, variance, gamma, beta, dst, running_mean, running_variance, batch_mean, batch_variance, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {batch_norm_forward_training_f32_0_x, batch_norm_forward_training_f32_0_c};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_batch_norm_forward_training_f32 call_ = {src, mean, variance, gamma, beta, dst, running_mean, running_variance, batch_mean, batch_variance, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {batch_norm_forward_training_f32_0_x, batch_norm_forward_training_f32_0_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

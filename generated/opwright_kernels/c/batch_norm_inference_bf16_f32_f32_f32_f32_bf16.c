@@ -20,12 +20,12 @@ typedef struct {
     const float *mean;
     const float *variance;
     opwright_bf16 *dst;
-    const opwright_batch_norm_inference_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_batch_norm_inference_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_batch_norm_inference_bf16_f32_f32_f32_f32_bf16;
 
-static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x(void *context_, int64_t part)
+static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x(void *context_, int64_t part_)
 {
     const opwright_call_of_batch_norm_inference_bf16_f32_f32_f32_f32_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
@@ -34,28 +34,28 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x(void *context_, i
     const float *const mean = call_->mean;
     const float *const variance = call_->variance;
     opwright_bf16 *const dst = call_->dst;
-    const opwright_batch_norm_inference_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t gamma_C = sizes->gamma_C;
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-    const int64_t mean_C = sizes->mean_C;
-    const int64_t variance_C = sizes->variance_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const opwright_batch_norm_inference_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t variance_C = sizes_->variance_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t x_row_ = rest_0_ % X_rows_;
@@ -65,8 +65,8 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x(void *context_, i
         const int64_t n = rest_2_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
             opwright_bf16 dst_room_[512];
@@ -86,7 +86,7 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x(void *context_, i
     }
 }
 
-static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c(void *context_, int64_t part)
+static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_batch_norm_inference_bf16_f32_f32_f32_f32_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
@@ -95,28 +95,28 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c(void *context_, i
     const float *const mean = call_->mean;
     const float *const variance = call_->variance;
     opwright_bf16 *const dst = call_->dst;
-    const opwright_batch_norm_inference_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t gamma_C = sizes->gamma_C;
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-    const int64_t mean_C = sizes->mean_C;
-    const int64_t variance_C = sizes->variance_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts, dst_C == 1 && gamma_C == 1 && src_C == 1 && mean_C == 1 && variance_C == 1 && beta_C == 1 ? 4096 : 512);
+    const opwright_batch_norm_inference_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t variance_C = sizes_->variance_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && gamma_C == 1 && src_C == 1 && mean_C == 1 && variance_C == 1 && beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t x = rest_0_ % X_inner_;
@@ -126,8 +126,8 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c(void *context_, i
         const int64_t n = rest_2_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 dst_room_[512];
@@ -159,11 +159,11 @@ void OPWRIGHT_STEPS(batch_norm_inference_bf16_f32_f32_f32_f32_bf16)(
     const float *mean,
     const float *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_batch_norm_inference_bf16_f32_f32_f32_f32_bf16 call_ = {src, gamma, beta, mean, variance, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x, batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_batch_norm_inference_bf16_f32_f32_f32_f32_bf16 call_ = {src, gamma, beta, mean, variance, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x, batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -26,12 +26,12 @@ typedef struct {
     opwright_bf16 *diff_src;
     opwright_bf16 *diff_gamma;
     opwright_bf16 *diff_beta;
-    const opwright_batch_norm_training_backward_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_batch_norm_training_backward_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_batch_norm_training_backward_bf16;
 
-static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
+static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_batch_norm_training_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
@@ -42,36 +42,36 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
     opwright_bf16 *const diff_src = call_->diff_src;
     opwright_bf16 *const diff_gamma = call_->diff_gamma;
     opwright_bf16 *const diff_beta = call_->diff_beta;
-    const opwright_batch_norm_training_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at + part * sizes->task_bytes_);
-    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at + part * sizes->task_bytes_);
-    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at + part * sizes->task_bytes_);
-    const int64_t variance_C = sizes->variance_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t N = sizes->N;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-    const int64_t mean_C = sizes->mean_C;
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
-    const int64_t gamma_C = sizes->gamma_C;
+    const opwright_batch_norm_training_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at + part_ * sizes_->task_bytes_);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at + part_ * sizes_->task_bytes_);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t variance_C = sizes_->variance_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
+    const int64_t gamma_C = sizes_->gamma_C;
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t diff_gamma_C = sizes->diff_gamma_C;
-    const int64_t diff_beta_C = sizes->diff_beta_C;
-    const int64_t C = sizes->C;
-    const int64_t block_ = opwright_block(C, 1, parts, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == 1 && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512);
+    const int64_t diff_gamma_C = sizes_->diff_gamma_C;
+    const int64_t diff_beta_C = sizes_->diff_beta_C;
+    const int64_t C = sizes_->C;
+    const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == 1 && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -90,8 +90,8 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -115,7 +115,7 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -131,9 +131,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -185,7 +185,7 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part)
     }
 }
 
-static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part)
+static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part_)
 {
     const opwright_call_of_batch_norm_training_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
@@ -196,32 +196,32 @@ static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part)
     opwright_bf16 *const diff_src = call_->diff_src;
     opwright_bf16 *const diff_gamma = call_->diff_gamma;
     opwright_bf16 *const diff_beta = call_->diff_beta;
-    const opwright_batch_norm_training_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t variance_C = sizes->variance_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t N = sizes->N;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
-    const int64_t mean_C = sizes->mean_C;
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_step_ = sizes->diff_src_X[sizes->X_rank - 1];
-    const int64_t gamma_C = sizes->gamma_C;
+    const opwright_batch_norm_training_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t variance_C = sizes_->variance_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
+    const int64_t gamma_C = sizes_->gamma_C;
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t diff_gamma_C = sizes->diff_gamma_C;
-    const int64_t diff_beta_C = sizes->diff_beta_C;
-    const int64_t C = sizes->C;
+    const int64_t diff_gamma_C = sizes_->diff_gamma_C;
+    const int64_t diff_beta_C = sizes_->diff_beta_C;
+    const int64_t C = sizes_->C;
     const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_;
         float scale = 0.0f;
         float diff_gamma_sum_ = 0.0f;
@@ -233,8 +233,8 @@ static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -262,7 +262,7 @@ static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -282,9 +282,9 @@ static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part)
         diff_beta_sum_ += opwright_sum_of_f32(sums_1_);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_src_X);
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_src_room_[512];
@@ -321,11 +321,11 @@ void OPWRIGHT_STEPS(batch_norm_training_backward_bf16)(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_batch_norm_training_backward_bf16 call_ = {src, diff_dst, mean, variance, gamma, diff_src, diff_gamma, diff_beta, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {batch_norm_training_backward_bf16_0_c, batch_norm_training_backward_bf16_0_x};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_batch_norm_training_backward_bf16 call_ = {src, diff_dst, mean, variance, gamma, diff_src, diff_gamma, diff_beta, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {batch_norm_training_backward_bf16_0_c, batch_norm_training_backward_bf16_0_x};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

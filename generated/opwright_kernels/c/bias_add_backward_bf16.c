@@ -16,30 +16,30 @@
 typedef struct {
     const opwright_bf16 *diff_dst;
     opwright_bf16 *diff_bias;
-    const opwright_bias_add_backward_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_bias_add_backward_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_bias_add_backward_bf16;
 
-static void bias_add_backward_bf16_0_x(void *context_, int64_t part)
+static void bias_add_backward_bf16_0_x(void *context_, int64_t part_)
 {
     const opwright_call_of_bias_add_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_bias = call_->diff_bias;
-    const opwright_bias_add_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t N = sizes->N;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-    const int64_t diff_bias_C = sizes->diff_bias_C;
-    const int64_t C = sizes->C;
+    const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    const int64_t diff_bias_C = sizes_->diff_bias_C;
+    const int64_t C = sizes_->C;
     const int64_t block_ = diff_dst_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_;
         float diff_bias_sum_ = 0.0f;
         float sums_0_[32];
@@ -48,7 +48,7 @@ static void bias_add_backward_bf16_0_x(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -70,27 +70,27 @@ static void bias_add_backward_bf16_0_x(void *context_, int64_t part)
     }
 }
 
-static void bias_add_backward_bf16_0_c(void *context_, int64_t part)
+static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_bias_add_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_bias = call_->diff_bias;
-    const opwright_bias_add_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_bias_sum_ = (float *)(void *)(call_->scratch + sizes->diff_bias_sum__at + part * sizes->task_bytes_);
-    const int64_t N = sizes->N;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_step_ = sizes->diff_dst_X[sizes->X_rank - 1];
-    const int64_t diff_bias_C = sizes->diff_bias_C;
-    const int64_t C = sizes->C;
-    const int64_t block_ = opwright_block(C, 1, parts, diff_dst_C == 1 && diff_bias_C == 1 ? 4096 : 512);
+    const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_bias_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_bias_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    const int64_t diff_bias_C = sizes_->diff_bias_C;
+    const int64_t C = sizes_->C;
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_dst_C == 1 && diff_bias_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -99,7 +99,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part)
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -130,11 +130,11 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part)
 void OPWRIGHT_STEPS(bias_add_backward_bf16)(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_bias_add_backward_bf16 call_ = {diff_dst, diff_bias, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {bias_add_backward_bf16_0_x, bias_add_backward_bf16_0_c};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_bias_add_backward_bf16 call_ = {diff_dst, diff_bias, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {bias_add_backward_bf16_0_x, bias_add_backward_bf16_0_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -18,38 +18,38 @@ typedef struct {
     const opwright_f16 *scales;
     const int8_t *zps;
     opwright_f16 *dst;
-    const opwright_dynamic_dequantize_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_dynamic_dequantize_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_dynamic_dequantize_u8_f16_s8_f16;
 
-static void dynamic_dequantize_u8_f16_s8_f16_0_a(void *context_, int64_t part)
+static void dynamic_dequantize_u8_f16_s8_f16_0_a(void *context_, int64_t part_)
 {
     const opwright_call_of_dynamic_dequantize_u8_f16_s8_f16 *const call_ = context_;
     const uint8_t *const src = call_->src;
     const opwright_f16 *const scales = call_->scales;
     const int8_t *const zps = call_->zps;
     opwright_f16 *const dst = call_->dst;
-    const opwright_dynamic_dequantize_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-    const int64_t zps_C = sizes->zps_C;
-    const int64_t scales_C = sizes->scales_C;
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t C = sizes->C;
-    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 512);
+    const opwright_dynamic_dequantize_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t zps_C = sizes_->zps_C;
+    const int64_t scales_C = sizes_->scales_C;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C = sizes_->C;
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t a_row_ = rest_0_ % A_rows_;
@@ -61,10 +61,10 @@ static void dynamic_dequantize_u8_f16_s8_f16_0_a(void *context_, int64_t part)
         const int64_t b_row_ = rest_3_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
         for (int64_t a = begin_; a < end_; a += block_) {
             const int64_t n_ = opwright_min(block_, end_ - a);
             opwright_f16 dst_room_[512];
@@ -82,33 +82,33 @@ static void dynamic_dequantize_u8_f16_s8_f16_0_a(void *context_, int64_t part)
     }
 }
 
-static void dynamic_dequantize_u8_f16_s8_f16_0_c(void *context_, int64_t part)
+static void dynamic_dequantize_u8_f16_s8_f16_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_dynamic_dequantize_u8_f16_s8_f16 *const call_ = context_;
     const uint8_t *const src = call_->src;
     const opwright_f16 *const scales = call_->scales;
     const int8_t *const zps = call_->zps;
     opwright_f16 *const dst = call_->dst;
-    const opwright_dynamic_dequantize_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-    const int64_t zps_C = sizes->zps_C;
-    const int64_t scales_C = sizes->scales_C;
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t C = sizes->C;
-    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
-    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts, dst_C == 1 && src_C == 1 && zps_C == 1 && scales_C == 1 ? 4096 : 512);
+    const opwright_dynamic_dequantize_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t zps_C = sizes_->zps_C;
+    const int64_t scales_C = sizes_->scales_C;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C = sizes_->C;
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
+    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 && zps_C == 1 && scales_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t a = rest_0_ % A_inner_;
@@ -120,10 +120,10 @@ static void dynamic_dequantize_u8_f16_s8_f16_0_c(void *context_, int64_t part)
         const int64_t b_row_ = rest_3_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_f16 dst_room_[512];
@@ -148,11 +148,11 @@ void OPWRIGHT_STEPS(dynamic_dequantize_u8_f16_s8_f16)(
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_dynamic_dequantize_u8_f16_s8_f16 call_ = {src, scales, zps, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {dynamic_dequantize_u8_f16_s8_f16_0_a, dynamic_dequantize_u8_f16_s8_f16_0_c};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_dynamic_dequantize_u8_f16_s8_f16 call_ = {src, scales, zps, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {dynamic_dequantize_u8_f16_s8_f16_0_a, dynamic_dequantize_u8_f16_s8_f16_0_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -25,12 +25,12 @@ typedef struct {
     opwright_f16 *dst;
     float *mean;
     float *variance;
-    const opwright_group_norm_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_group_norm_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_group_norm_f16_f32_f32_f16_f32_f32;
 
-static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
+static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_)
 {
     const opwright_call_of_group_norm_f16_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
@@ -39,36 +39,36 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
     opwright_f16 *const dst = call_->dst;
     float *const mean = call_->mean;
     float *const variance = call_->variance;
-    const opwright_group_norm_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
-    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t C = sizes->C;
-    const int64_t G = sizes->G;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const opwright_group_norm_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t C = sizes_->C;
+    const int64_t G = sizes_->G;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t gamma_C = sizes->gamma_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t mean_N = sizes->mean_N;
-    const int64_t mean_G = sizes->mean_G;
-    const int64_t variance_N = sizes->variance_N;
-    const int64_t variance_G = sizes->variance_G;
-    const int64_t N = sizes->N;
+    const int64_t gamma_C = sizes_->gamma_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t mean_N = sizes_->mean_N;
+    const int64_t mean_G = sizes_->mean_G;
+    const int64_t variance_N = sizes_->variance_N;
+    const int64_t variance_G = sizes_->variance_G;
+    const int64_t N = sizes_->N;
     const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n = task_;
         for (int64_t g = 0; g < G; ++g) {
             total[g] = 0.0f;
@@ -80,7 +80,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
             }
             for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_f16 src_room_[512];
@@ -112,7 +112,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
             }
             for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_f16 src_room_[512];
@@ -145,7 +145,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
         for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float *restrict dst_sum__row_ = dst_sum_ + (x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_);
@@ -163,7 +163,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
             for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
@@ -187,7 +187,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part)
     }
 }
 
-static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t part)
+static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t part_)
 {
     const opwright_call_of_group_norm_f16_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
@@ -196,36 +196,36 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
     opwright_f16 *const dst = call_->dst;
     float *const mean = call_->mean;
     float *const variance = call_->variance;
-    const opwright_group_norm_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
-    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t C = sizes->C;
-    const int64_t G = sizes->G;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const opwright_group_norm_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t C = sizes_->C;
+    const int64_t G = sizes_->G;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t gamma_C = sizes->gamma_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t mean_N = sizes->mean_N;
-    const int64_t mean_G = sizes->mean_G;
-    const int64_t variance_N = sizes->variance_N;
-    const int64_t variance_G = sizes->variance_G;
-    const int64_t N = sizes->N;
+    const int64_t gamma_C = sizes_->gamma_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t mean_N = sizes_->mean_N;
+    const int64_t mean_G = sizes_->mean_G;
+    const int64_t variance_N = sizes_->variance_N;
+    const int64_t variance_G = sizes_->variance_G;
+    const int64_t N = sizes_->N;
     const int64_t block_ = dst_C == 1 && X_cells_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n = task_;
         for (int64_t g = 0; g < G; ++g) {
             total[g] = 0.0f;
@@ -233,7 +233,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
         for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         total[g] += opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]);
                     }
@@ -249,7 +249,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
         for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         spread[g] += (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]);
                     }
@@ -269,7 +269,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
         for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = opwright_max(0, -g * opwright_floor_div(C, G)); k < opwright_min(opwright_floor_div(C, G), C - 1 - g * opwright_floor_div(C, G) + 1); ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / opwright_sqrt_f32(variance_sum_[g] + (float)epsilon) + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
                     }
@@ -277,7 +277,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t dst_C_ = 0; dst_C_ < C; dst_C_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - dst_C_);
@@ -302,7 +302,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
     }
 }
 
-static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part)
+static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_)
 {
     const opwright_call_of_group_norm_f16_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
@@ -311,43 +311,43 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part)
     opwright_f16 *const dst = call_->dst;
     float *const mean = call_->mean;
     float *const variance = call_->variance;
-    const opwright_group_norm_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
-    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t C = sizes->C;
-    const int64_t G = sizes->G;
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_step_ = sizes->src_X[sizes->X_rank - 1];
+    const opwright_group_norm_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t C = sizes_->C;
+    const int64_t G = sizes_->G;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t gamma_C = sizes->gamma_C;
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C = sizes->beta_C;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t mean_N = sizes->mean_N;
-    const int64_t mean_G = sizes->mean_G;
-    const int64_t variance_N = sizes->variance_N;
-    const int64_t variance_G = sizes->variance_G;
-    const int64_t N = sizes->N;
+    const int64_t gamma_C = sizes_->gamma_C;
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C = sizes_->beta_C;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t mean_N = sizes_->mean_N;
+    const int64_t mean_G = sizes_->mean_G;
+    const int64_t variance_N = sizes_->variance_N;
+    const int64_t variance_G = sizes_->variance_G;
+    const int64_t N = sizes_->N;
     const int64_t block_ = mean_G == 1 && variance_G == 1 ? 1073741824 : 512;
     const int64_t total_ = N;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n = task_;
         for (int64_t g = 0; g < G; ++g) {
             total[g] = 0.0f;
         }
         for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = 0; g < G; ++g) {
                         if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
@@ -371,7 +371,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part)
         }
         for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = 0; g < G; ++g) {
                         if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
@@ -399,7 +399,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part)
         }
         for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_X);
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = 0; g < G; ++g) {
                         if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
@@ -410,7 +410,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part)
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
                     dst[n * dst_N + dst_C_ * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_f16(dst_sum_[x_row_ * X_inner_ + x + dst_C_ * X_cells_]);
@@ -449,11 +449,11 @@ void OPWRIGHT_STEPS(group_norm_f16_f32_f32_f16_f32_f32)(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_group_norm_f16_f32_f32_f16_f32_f32 call_ = {src, gamma, beta, dst, mean, variance, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {group_norm_f16_f32_f32_f16_f32_f32_0_x, group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_, group_norm_f16_f32_f32_f16_f32_f32_0_g};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_group_norm_f16_f32_f32_f16_f32_f32 call_ = {src, gamma, beta, dst, mean, variance, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {group_norm_f16_f32_f32_f16_f32_f32_0_x, group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_, group_norm_f16_f32_f32_f16_f32_f32_0_g};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -28,54 +28,53 @@ typedef struct {
     const opwright_f16 *src;
     const opwright_f16 *diff_dst;
     opwright_f16 *diff_src;
-    const opwright_interpolate_backward_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_interpolate_backward_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_interpolate_backward_f16;
 
-static void interpolate_backward_f16_0_o(void *context_, int64_t part)
+static void interpolate_backward_f16_0_o(void *context_, int64_t part_)
 {
     const opwright_call_of_interpolate_backward_f16 *const call_ = context_;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
-    const opwright_interpolate_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
-    const int64_t A_d_ = sizes->A[0];
-    const int64_t B_d_ = sizes->B[0];
-    const int64_t Q_d_ = sizes->Q[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t A_h_ = sizes->A[1];
-    const int64_t B_h_ = sizes->B[1];
-    const int64_t Q_h_ = sizes->Q[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t A_w_ = sizes->A[2];
-    const int64_t B_w_ = sizes->B[2];
-    const int64_t Q_w_ = sizes->Q[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t W_d_ = sizes->W[0];
-    const int64_t W_h_ = sizes->W[1];
-    const int64_t W_w_ = sizes->W[2];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t block_ = 1073741824;
+    const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t total_ = N * C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t rest_0_ = task_ / C;
         const int64_t n = rest_0_;
@@ -240,50 +239,50 @@ static void interpolate_backward_f16_0_o(void *context_, int64_t part)
     }
 }
 
-static void interpolate_backward_f16_0_c(void *context_, int64_t part)
+static void interpolate_backward_f16_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_interpolate_backward_f16 *const call_ = context_;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
-    const opwright_interpolate_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
-    const int64_t A_d_ = sizes->A[0];
-    const int64_t B_d_ = sizes->B[0];
-    const int64_t Q_d_ = sizes->Q[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t A_h_ = sizes->A[1];
-    const int64_t B_h_ = sizes->B[1];
-    const int64_t Q_h_ = sizes->Q[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t A_w_ = sizes->A[2];
-    const int64_t B_w_ = sizes->B[2];
-    const int64_t Q_w_ = sizes->Q[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t W_d_ = sizes->W[0];
-    const int64_t W_h_ = sizes->W[1];
-    const int64_t W_w_ = sizes->W[2];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t block_ = opwright_block(C, N, parts, diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
+    const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t block_ = opwright_block(C, N, parts_, diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t n = rest_0_;
@@ -521,49 +520,49 @@ static void interpolate_backward_f16_0_c(void *context_, int64_t part)
     }
 }
 
-static void interpolate_backward_f16_0_diff_src_X_(void *context_, int64_t part)
+static void interpolate_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
 {
     const opwright_call_of_interpolate_backward_f16 *const call_ = context_;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
-    const opwright_interpolate_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
-    const int64_t A_d_ = sizes->A[0];
-    const int64_t B_d_ = sizes->B[0];
-    const int64_t Q_d_ = sizes->Q[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t A_h_ = sizes->A[1];
-    const int64_t B_h_ = sizes->B[1];
-    const int64_t Q_h_ = sizes->Q[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t A_w_ = sizes->A[2];
-    const int64_t B_w_ = sizes->B[2];
-    const int64_t Q_w_ = sizes->Q[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t W_d_ = sizes->W[0];
-    const int64_t W_h_ = sizes->W[1];
-    const int64_t W_w_ = sizes->W[2];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
+    const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t rest_0_ = task_ / C;
         const int64_t n = rest_0_;
@@ -740,11 +739,11 @@ void OPWRIGHT_STEPS(interpolate_backward_f16)(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_interpolate_backward_f16 call_ = {src, diff_dst, diff_src, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {interpolate_backward_f16_0_o, interpolate_backward_f16_0_c, interpolate_backward_f16_0_diff_src_X_};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_interpolate_backward_f16 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {interpolate_backward_f16_0_o, interpolate_backward_f16_0_c, interpolate_backward_f16_0_diff_src_X_};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -26,56 +26,56 @@
 typedef struct {
     const float *src;
     float *dst;
-    const opwright_interpolate_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_interpolate_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_interpolate_f32;
 
-static void interpolate_f32_0_c(void *context_, int64_t part)
+static void interpolate_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_interpolate_f32 *const call_ = context_;
     const float *const src = call_->src;
     float *const dst = call_->dst;
-    const opwright_interpolate_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const blend = (float *)(void *)(call_->scratch + sizes->blend_at + part * sizes->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    const int64_t A_d_ = sizes->A[0];
-    const int64_t B_d_ = sizes->B[0];
-    const int64_t Q_d_ = sizes->Q[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t A_h_ = sizes->A[1];
-    const int64_t B_h_ = sizes->B[1];
-    const int64_t Q_h_ = sizes->Q[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t A_w_ = sizes->A[2];
-    const int64_t B_w_ = sizes->B[2];
-    const int64_t Q_w_ = sizes->Q[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t W_d_ = sizes->W[0];
-    const int64_t W_h_ = sizes->W[1];
-    const int64_t W_w_ = sizes->W[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_d_ = sizes->dst_X[0];
-    const int64_t dst_X_h_ = sizes->dst_X[1];
-    const int64_t dst_X_w_ = sizes->dst_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts, src_C == 1 && dst_C == 1 ? 4096 : 512);
+    const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t o_w_ = rest_0_ % O_w_;
@@ -231,51 +231,51 @@ static void interpolate_f32_0_c(void *context_, int64_t part)
     }
 }
 
-static void interpolate_f32_0_o(void *context_, int64_t part)
+static void interpolate_f32_0_o(void *context_, int64_t part_)
 {
     const opwright_call_of_interpolate_f32 *const call_ = context_;
     const float *const src = call_->src;
     float *const dst = call_->dst;
-    const opwright_interpolate_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const blend = (float *)(void *)(call_->scratch + sizes->blend_at + part * sizes->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    const int64_t A_d_ = sizes->A[0];
-    const int64_t B_d_ = sizes->B[0];
-    const int64_t Q_d_ = sizes->Q[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t A_h_ = sizes->A[1];
-    const int64_t B_h_ = sizes->B[1];
-    const int64_t Q_h_ = sizes->Q[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t A_w_ = sizes->A[2];
-    const int64_t B_w_ = sizes->B[2];
-    const int64_t Q_w_ = sizes->Q[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t W_d_ = sizes->W[0];
-    const int64_t W_h_ = sizes->W[1];
-    const int64_t W_w_ = sizes->W[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_d_ = sizes->dst_X[0];
-    const int64_t dst_X_h_ = sizes->dst_X[1];
-    const int64_t dst_X_w_ = sizes->dst_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts, dst_X_w_ == 1 ? 4096 : 512);
+    const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t o_h_ = rest_0_ % O_h_;
@@ -409,11 +409,11 @@ static void interpolate_f32_0_o(void *context_, int64_t part)
 void OPWRIGHT_STEPS(interpolate_f32)(
     const float *src,
     float *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_interpolate_f32 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {interpolate_f32_0_c, interpolate_f32_0_o};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_interpolate_f32 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {interpolate_f32_0_c, interpolate_f32_0_o};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -29,34 +29,33 @@ typedef struct {
     opwright_f16 *diff_src;
     float *diff_gamma;
     float *diff_beta;
-    const opwright_layer_norm_backward_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_layer_norm_backward_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32;
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const float *const variance = call_->variance;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t variance_B_step_ = sizes->variance_B[sizes->B_rank - 1];
-    const double epsilon = sizes->epsilon;
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, variance_B_step_ == 1 ? 4096 : 512);
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const double epsilon = sizes_->epsilon;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, variance_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t b_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->variance_B);
+        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
         for (int64_t b = begin_; b < end_; b += block_) {
             const int64_t n_ = opwright_min(block_, end_ - b);
             float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -70,47 +69,45 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_0_b(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
-    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at);
-    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_cells_ = C_rows_ * C_inner_;
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 512);
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t c_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
-        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
         for (int64_t c = begin_; c < end_; ++c) {
             diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
         }
         for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
             for (int64_t b = 0; b < B_inner_; ++b) {
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
@@ -131,7 +128,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
             diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
         }
         for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
             for (int64_t b = 0; b < B_inner_; ++b) {
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
@@ -147,46 +144,44 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
-    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at);
-    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_cells_ = C_rows_ * C_inner_;
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C_rows_ * C_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C_inner_;
         const int64_t rest_0_ = task_ / C_inner_;
         const int64_t c_row_ = rest_0_;
-        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
         diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
         }
         for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
             for (int64_t b = 0; b < B_inner_; b += block_) {
                 const int64_t n_ = opwright_min(block_, B_inner_ - b);
                 opwright_f16 diff_dst_room_[512];
@@ -214,7 +209,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
             sums_1_[j_] = 0.0f;
         }
         for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
             for (int64_t b = 0; b < B_inner_; b += block_) {
                 const int64_t n_ = opwright_min(block_, B_inner_ - b);
                 opwright_f16 diff_dst_room_[512];
@@ -234,38 +229,37 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     const float *const gamma = call_->gamma;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t b = task_ % B_inner_;
         const int64_t rest_0_ = task_ / B_inner_;
         const int64_t b_row_ = rest_0_;
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
         level[b_row_ * B_inner_ + b] = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                 float gamma_room_[512];
@@ -287,39 +281,38 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     const float *const gamma = call_->gamma;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, diff_dst_B_step_ == 1 ? 4096 : 512);
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t b_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
         for (int64_t b = begin_; b < end_; ++b) {
             level[b_row_ * B_inner_ + b] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -336,7 +329,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
@@ -344,44 +337,43 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
     const float *const mean = call_->mean;
     const float *const gamma = call_->gamma;
     opwright_f16 *const diff_src = call_->diff_src;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
-    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
-    const int64_t diff_src_C_step_ = sizes->diff_src_C[sizes->C_rank - 1];
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t b = task_ % B_inner_;
         const int64_t rest_0_ = task_ / B_inner_;
         const int64_t b_row_ = rest_0_;
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
         float slope = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                 float gamma_room_[512];
@@ -405,10 +397,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
         }
         slope += opwright_sum_of_f32(sums_0_);
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_src_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                 opwright_f16 diff_src_room_[512];
@@ -434,7 +426,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
@@ -442,46 +434,45 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
     const float *const mean = call_->mean;
     const float *const gamma = call_->gamma;
     opwright_f16 *const diff_src = call_->diff_src;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const scale = (float *)(void *)(call_->scratch + sizes->scale_at);
-    float *const level = (float *)(void *)(call_->scratch + sizes->level_at);
-    float *const slope = (float *)(void *)(call_->scratch + sizes->slope_at + part * sizes->task_bytes_);
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes->diff_dst_B[sizes->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes->diff_dst_C[sizes->C_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
-    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t diff_src_B_step_ = sizes->diff_src_B[sizes->B_rank - 1];
-    const int64_t diff_src_C_step_ = sizes->diff_src_C[sizes->C_rank - 1];
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
+    float *const slope = (float *)(void *)(call_->scratch_ + sizes_->slope_at + part_ * sizes_->task_bytes_);
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512);
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t b_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_dst_B);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->diff_src_B);
+        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
         for (int64_t b = begin_; b < end_; ++b) {
             slope[b - begin_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -501,10 +492,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_src_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -532,32 +523,31 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_4_c(void *context_, int64_t part)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_4_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     float *const diff_gamma = call_->diff_gamma;
     float *const diff_beta = call_->diff_beta;
-    const opwright_layer_norm_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch + sizes->diff_gamma_sum__at);
-    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch + sizes->diff_beta_sum__at);
-    const int64_t diff_gamma_C_step_ = sizes->diff_gamma_C[sizes->C_rank - 1];
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_cells_ = C_rows_ * C_inner_;
-    const int64_t diff_beta_C_step_ = sizes->diff_beta_C[sizes->C_rank - 1];
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 512);
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    const int64_t diff_gamma_C_step_ = sizes_->diff_gamma_C[sizes_->C_rank - 1];
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t c_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
-        const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_gamma_C);
-        const int64_t diff_beta_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->diff_beta_C);
+        const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_gamma_C);
+        const int64_t diff_beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_beta_C);
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
             float diff_gamma_room_[512];
@@ -593,25 +583,25 @@ void OPWRIGHT_STEPS(layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32)(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 call_ = {src, diff_dst, mean, variance, gamma, beta, diff_src, diff_gamma, diff_beta, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        opwright_phase(team, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_0_b, &call_);
+    opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 call_ = {src, diff_dst, mean, variance, gamma, beta, diff_src, diff_gamma, diff_beta, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        opwright_phase(team_, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_0_b, &call_);
     }
-    if (first <= 1 && 1 < last) {
-        void (*const phases[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b};
-        opwright_phase(team, phases[sizes->lanes_[1]], &call_);
+    if (first_ <= 1 && 1 < last_) {
+        void (*const phases_[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b};
+        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
-    if (first <= 2 && 2 < last) {
-        void (*const phases[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b};
-        opwright_phase(team, phases[sizes->lanes_[2]], &call_);
+    if (first_ <= 2 && 2 < last_) {
+        void (*const phases_[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b};
+        opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
     }
-    if (first <= 3 && 3 < last) {
-        void (*const phases[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b};
-        opwright_phase(team, phases[sizes->lanes_[3]], &call_);
+    if (first_ <= 3 && 3 < last_) {
+        void (*const phases_[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b};
+        opwright_phase(team_, phases_[sizes_->lanes_[3]], &call_);
     }
-    if (first <= 4 && 4 < last) {
-        opwright_phase(team, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_4_c, &call_);
+    if (first_ <= 4 && 4 < last_) {
+        opwright_phase(team_, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_4_c, &call_);
     }
 }

@@ -24,12 +24,12 @@ typedef struct {
     float *dst;
     float *mean;
     float *variance;
-    const opwright_layer_norm_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_layer_norm_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_layer_norm_f32;
 
-static void layer_norm_f32_0_c(void *context_, int64_t part)
+static void layer_norm_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_f32 *const call_ = context_;
     const float *const src = call_->src;
@@ -38,33 +38,33 @@ static void layer_norm_f32_0_c(void *context_, int64_t part)
     float *const dst = call_->dst;
     float *const mean = call_->mean;
     float *const variance = call_->variance;
-    const opwright_layer_norm_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const opwright_layer_norm_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C_step_ = sizes->dst_C[sizes->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C_step_ = sizes->beta_C[sizes->C_rank - 1];
-    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-    const int64_t variance_B_step_ = sizes->variance_B[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 && beta_C_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t b = task_ % B_inner_;
         const int64_t rest_0_ = task_ / B_inner_;
         const int64_t b_row_ = rest_0_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
-        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->variance_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
         float total = 0.0f;
         float mean_sum_ = 0.0f;
         float spread = 0.0f;
@@ -74,7 +74,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part)
             sums_0_[j_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                 float src_room_[512];
@@ -97,7 +97,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part)
             sums_1_[j_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                 float src_room_[512];
@@ -117,10 +117,10 @@ static void layer_norm_f32_0_c(void *context_, int64_t part)
         spread += opwright_sum_of_f32(sums_1_);
         variance_sum_ = spread / (float)C_cells_;
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->dst_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-            const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->beta_C);
+            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+            const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                 float dst_room_[512];
@@ -145,7 +145,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part)
     }
 }
 
-static void layer_norm_f32_0_b(void *context_, int64_t part)
+static void layer_norm_f32_0_b(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_f32 *const call_ = context_;
     const float *const src = call_->src;
@@ -154,45 +154,45 @@ static void layer_norm_f32_0_b(void *context_, int64_t part)
     float *const dst = call_->dst;
     float *const mean = call_->mean;
     float *const variance = call_->variance;
-    const opwright_layer_norm_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    float *const spread = (float *)(void *)(call_->scratch + sizes->spread_at + part * sizes->task_bytes_);
-    float *const mean_sum_ = (float *)(void *)(call_->scratch + sizes->mean_sum__at + part * sizes->task_bytes_);
-    float *const variance_sum_ = (float *)(void *)(call_->scratch + sizes->variance_sum__at + part * sizes->task_bytes_);
-    const int64_t C_rows_ = opwright_rows(sizes->C_rank, sizes->C_extents);
-    const int64_t C_inner_ = sizes->C_extents[sizes->C_rank - 1];
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C_step_ = sizes->src_C[sizes->C_rank - 1];
+    const opwright_layer_norm_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
+    float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
+    float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C_step_ = sizes->dst_C[sizes->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes->gamma_C[sizes->C_rank - 1];
-    const double epsilon = sizes->epsilon;
-    const int64_t beta_C_step_ = sizes->beta_C[sizes->C_rank - 1];
-    const int64_t mean_B_step_ = sizes->mean_B[sizes->B_rank - 1];
-    const int64_t variance_B_step_ = sizes->variance_B[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512);
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const double epsilon = sizes_->epsilon;
+    const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t b_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->mean_B);
-        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->variance_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -218,7 +218,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part)
             spread[b - begin_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -242,10 +242,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part)
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->dst_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->gamma_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->src_C);
-            const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes->C_rank, sizes->C_extents, sizes->beta_C);
+            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+            const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -298,11 +298,11 @@ void OPWRIGHT_STEPS(layer_norm_f32)(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_layer_norm_f32 call_ = {src, gamma, beta, dst, mean, variance, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {layer_norm_f32_0_c, layer_norm_f32_0_b};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_layer_norm_f32 call_ = {src, gamma, beta, dst, mean, variance, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {layer_norm_f32_0_c, layer_norm_f32_0_b};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

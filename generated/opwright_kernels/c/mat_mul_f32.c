@@ -19,35 +19,34 @@ typedef struct {
     const float *weights;
     const float *bias;
     float *dst;
-    const opwright_mat_mul_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_mat_mul_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_mat_mul_f32;
 
-static void mat_mul_f32_0_k(void *context_, int64_t part)
+static void mat_mul_f32_0_k(void *context_, int64_t part_)
 {
     const opwright_call_of_mat_mul_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const weights = call_->weights;
-    const opwright_mat_mul_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
-    const int64_t N = sizes->N;
-    const int64_t M = sizes->M;
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t K = sizes->K;
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_M = sizes->src_M;
-    const int64_t src_K = sizes->src_K;
-    const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
-    const int64_t weights_K = sizes->weights_K;
-    const int64_t weights_N = sizes->weights_N;
+    const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t N = sizes_->N;
+    const int64_t M = sizes_->M;
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t K = sizes_->K;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_M = sizes_->src_M;
+    const int64_t src_K = sizes_->src_K;
+    const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
+    const int64_t weights_K = sizes_->weights_K;
+    const int64_t weights_N = sizes_->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n = task_ % N;
         const int64_t rest_0_ = task_ / N;
         const int64_t m = rest_0_ % M;
@@ -55,8 +54,8 @@ static void mat_mul_f32_0_k(void *context_, int64_t part)
         const int64_t b = rest_1_ % B_inner_;
         const int64_t rest_2_ = rest_1_ / B_inner_;
         const int64_t b_row_ = rest_2_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
         sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -82,31 +81,30 @@ static void mat_mul_f32_0_k(void *context_, int64_t part)
     }
 }
 
-static void mat_mul_f32_0_m(void *context_, int64_t part)
+static void mat_mul_f32_0_m(void *context_, int64_t part_)
 {
     const opwright_call_of_mat_mul_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const weights = call_->weights;
-    const opwright_mat_mul_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
-    const int64_t N = sizes->N;
-    const int64_t M = sizes->M;
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t K = sizes->K;
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_M = sizes->src_M;
-    const int64_t src_K = sizes->src_K;
-    const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
-    const int64_t weights_K = sizes->weights_K;
-    const int64_t weights_N = sizes->weights_N;
-    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts, N == 1 && src_M == 1 ? 4096 : 512);
+    const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t N = sizes_->N;
+    const int64_t M = sizes_->M;
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t K = sizes_->K;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_M = sizes_->src_M;
+    const int64_t src_K = sizes_->src_K;
+    const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
+    const int64_t weights_K = sizes_->weights_K;
+    const int64_t weights_N = sizes_->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * N * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t n = rest_0_ % N;
@@ -116,8 +114,8 @@ static void mat_mul_f32_0_m(void *context_, int64_t part)
         const int64_t b_row_ = rest_2_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, M);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
         for (int64_t m = begin_; m < end_; ++m) {
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
         }
@@ -139,31 +137,30 @@ static void mat_mul_f32_0_m(void *context_, int64_t part)
     }
 }
 
-static void mat_mul_f32_0_n(void *context_, int64_t part)
+static void mat_mul_f32_0_n(void *context_, int64_t part_)
 {
     const opwright_call_of_mat_mul_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const weights = call_->weights;
-    const opwright_mat_mul_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
-    const int64_t N = sizes->N;
-    const int64_t M = sizes->M;
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t K = sizes->K;
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_M = sizes->src_M;
-    const int64_t src_K = sizes->src_K;
-    const int64_t weights_B_step_ = sizes->weights_B[sizes->B_rank - 1];
-    const int64_t weights_K = sizes->weights_K;
-    const int64_t weights_N = sizes->weights_N;
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts, weights_N == 1 ? 4096 : 512);
+    const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t N = sizes_->N;
+    const int64_t M = sizes_->M;
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t K = sizes_->K;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_M = sizes_->src_M;
+    const int64_t src_K = sizes_->src_K;
+    const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
+    const int64_t weights_K = sizes_->weights_K;
+    const int64_t weights_N = sizes_->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t m = rest_0_ % M;
@@ -173,8 +170,8 @@ static void mat_mul_f32_0_n(void *context_, int64_t part)
         const int64_t b_row_ = rest_2_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, N);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->weights_B);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
         for (int64_t n = begin_; n < end_; ++n) {
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
         }
@@ -193,28 +190,27 @@ static void mat_mul_f32_0_n(void *context_, int64_t part)
     }
 }
 
-static void mat_mul_f32_1_n(void *context_, int64_t part)
+static void mat_mul_f32_1_n(void *context_, int64_t part_)
 {
     const opwright_call_of_mat_mul_f32 *const call_ = context_;
     const float *const bias = call_->bias;
     float *const dst = call_->dst;
-    const opwright_mat_mul_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const sums = (float *)(void *)(call_->scratch + sizes->sums_at);
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_M = sizes->dst_M;
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t N = sizes->N;
-    const int64_t M = sizes->M;
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t bias_N = sizes->bias_N;
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts, dst_N == 1 && bias_N == 1 ? 4096 : 512);
+    const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_M = sizes_->dst_M;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t N = sizes_->N;
+    const int64_t M = sizes_->M;
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t bias_N = sizes_->bias_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t m = rest_0_ % M;
@@ -224,7 +220,7 @@ static void mat_mul_f32_1_n(void *context_, int64_t part)
         const int64_t b_row_ = rest_2_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, N);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         for (int64_t n = begin_; n < end_; n += block_) {
             const int64_t n_ = opwright_min(block_, end_ - n);
             float dst_room_[512];
@@ -246,14 +242,14 @@ void OPWRIGHT_STEPS(mat_mul_f32)(
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_mat_mul_f32 call_ = {src, weights, bias, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {mat_mul_f32_0_k, mat_mul_f32_0_m, mat_mul_f32_0_n};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_mat_mul_f32 call_ = {src, weights, bias, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {mat_mul_f32_0_k, mat_mul_f32_0_m, mat_mul_f32_0_n};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
-    if (first <= 1 && 1 < last) {
-        opwright_phase(team, mat_mul_f32_1_n, &call_);
+    if (first_ <= 1 && 1 < last_) {
+        opwright_phase(team_, mat_mul_f32_1_n, &call_);
     }
 }

@@ -19,62 +19,62 @@ typedef struct {
     const opwright_bf16 *src;
     const opwright_bf16 *diff_dst;
     opwright_bf16 *diff_src;
-    const opwright_max_pool_backward_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_max_pool_backward_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_max_pool_backward_bf16;
 
-static void max_pool_backward_bf16_0_c(void *context_, int64_t part)
+static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_max_pool_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
-    const opwright_max_pool_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const peak = (float *)(void *)(call_->scratch + sizes->peak_at + part * sizes->task_bytes_);
-    float *const first = (float *)(void *)(call_->scratch + sizes->first_at + part * sizes->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
-    const int64_t S_d_ = sizes->S[0];
-    const int64_t D_d_ = sizes->D[0];
-    const int64_t PB_d_ = sizes->PB[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t S_h_ = sizes->S[1];
-    const int64_t D_h_ = sizes->D[1];
-    const int64_t PB_h_ = sizes->PB[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t S_w_ = sizes->S[2];
-    const int64_t D_w_ = sizes->D[2];
-    const int64_t PB_w_ = sizes->PB[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t block_ = opwright_block(C, N, parts, src_C == 1 && diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
+    const opwright_max_pool_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
+    float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t D_d_ = sizes_->D[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t D_h_ = sizes_->D[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t D_w_ = sizes_->D[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t block_ = opwright_block(C, N, parts_, src_C == 1 && diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t n = rest_0_;
@@ -194,56 +194,56 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part)
     }
 }
 
-static void max_pool_backward_bf16_0_o(void *context_, int64_t part)
+static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
 {
     const opwright_call_of_max_pool_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
-    const opwright_max_pool_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const peak = (float *)(void *)(call_->scratch + sizes->peak_at + part * sizes->task_bytes_);
-    float *const first = (float *)(void *)(call_->scratch + sizes->first_at + part * sizes->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
-    const int64_t S_d_ = sizes->S[0];
-    const int64_t D_d_ = sizes->D[0];
-    const int64_t PB_d_ = sizes->PB[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t S_h_ = sizes->S[1];
-    const int64_t D_h_ = sizes->D[1];
-    const int64_t PB_h_ = sizes->PB[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t S_w_ = sizes->S[2];
-    const int64_t D_w_ = sizes->D[2];
-    const int64_t PB_w_ = sizes->PB[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
+    const opwright_max_pool_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
+    float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t D_d_ = sizes_->D[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t D_h_ = sizes_->D[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t D_w_ = sizes_->D[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t rest_0_ = task_ / C;
         const int64_t n = rest_0_;
@@ -342,56 +342,56 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part)
     }
 }
 
-static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part)
+static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
 {
     const opwright_call_of_max_pool_backward_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
-    const opwright_max_pool_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const peak = (float *)(void *)(call_->scratch + sizes->peak_at + part * sizes->task_bytes_);
-    float *const first = (float *)(void *)(call_->scratch + sizes->first_at + part * sizes->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at + part * sizes->task_bytes_);
-    const int64_t S_d_ = sizes->S[0];
-    const int64_t D_d_ = sizes->D[0];
-    const int64_t PB_d_ = sizes->PB[0];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t S_h_ = sizes->S[1];
-    const int64_t D_h_ = sizes->D[1];
-    const int64_t PB_h_ = sizes->PB[1];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t S_w_ = sizes->S[2];
-    const int64_t D_w_ = sizes->D[2];
-    const int64_t PB_w_ = sizes->PB[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t O_w_ = sizes->O[2];
-    const int64_t O_h_ = sizes->O[1];
-    const int64_t O_d_ = sizes->O[0];
-    const int64_t K_d_ = sizes->K[0];
-    const int64_t K_h_ = sizes->K[1];
-    const int64_t K_w_ = sizes->K[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
+    const opwright_max_pool_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
+    float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t D_d_ = sizes_->D[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t D_h_ = sizes_->D[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t D_w_ = sizes_->D[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t rest_0_ = task_ / C;
         const int64_t n = rest_0_;
@@ -477,11 +477,11 @@ void OPWRIGHT_STEPS(max_pool_backward_bf16)(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_max_pool_backward_bf16 call_ = {src, diff_dst, diff_src, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {max_pool_backward_bf16_0_c, max_pool_backward_bf16_0_o, max_pool_backward_bf16_0_diff_src_X_};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_max_pool_backward_bf16 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {max_pool_backward_bf16_0_c, max_pool_backward_bf16_0_o, max_pool_backward_bf16_0_diff_src_X_};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

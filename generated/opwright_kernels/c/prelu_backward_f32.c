@@ -22,50 +22,50 @@ typedef struct {
     const float *diff_dst;
     float *diff_src;
     float *diff_slope;
-    const opwright_prelu_backward_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_prelu_backward_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_prelu_backward_f32;
 
-static void prelu_backward_f32_0_i(void *context_, int64_t part)
+static void prelu_backward_f32_0_i(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
-    const int64_t SN = sizes->SN;
-    const int64_t SC = sizes->SC;
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t slope_N = sizes->slope_N;
-    const int64_t slope_C = sizes->slope_C;
-    const int64_t slope_X_d_ = sizes->slope_X[0];
-    const int64_t slope_X_h_ = sizes->slope_X[1];
-    const int64_t slope_X_w_ = sizes->slope_X[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts, 4096);
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    const int64_t SN = sizes_->SN;
+    const int64_t SC = sizes_->SC;
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t C = sizes_->C;
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t slope_N = sizes_->slope_N;
+    const int64_t slope_C = sizes_->slope_C;
+    const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t i_h_ = rest_0_ % I_h_;
@@ -90,45 +90,45 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_0_c(void *context_, int64_t part)
+static void prelu_backward_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
-    const int64_t SN = sizes->SN;
-    const int64_t SC = sizes->SC;
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t slope_N = sizes->slope_N;
-    const int64_t slope_C = sizes->slope_C;
-    const int64_t slope_X_d_ = sizes->slope_X[0];
-    const int64_t slope_X_h_ = sizes->slope_X[1];
-    const int64_t slope_X_w_ = sizes->slope_X[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts, 4096);
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    const int64_t SN = sizes_->SN;
+    const int64_t SC = sizes_->SC;
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t C = sizes_->C;
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t slope_N = sizes_->slope_N;
+    const int64_t slope_C = sizes_->slope_C;
+    const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t i_w_ = rest_0_ % I_w_;
@@ -153,38 +153,37 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_1_i(void *context_, int64_t part)
+static void prelu_backward_f32_1_i(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
-    const int64_t SN = sizes->SN;
-    const int64_t SC = sizes->SC;
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t block_ = 1073741824;
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
+    const int64_t SN = sizes_->SN;
+    const int64_t SC = sizes_->SC;
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
     const int64_t total_ = 1;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         for (int64_t diff_slope_N_ = 0; diff_slope_N_ < SN; ++diff_slope_N_) {
             for (int64_t diff_slope_C_ = 0; diff_slope_C_ < SC; ++diff_slope_C_) {
                 for (int64_t diff_slope_X__d_ = 0; diff_slope_X__d_ < SI_d_; ++diff_slope_X__d_) {
@@ -220,38 +219,37 @@ static void prelu_backward_f32_1_i(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_1_c(void *context_, int64_t part)
+static void prelu_backward_f32_1_c(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
-    const int64_t SN = sizes->SN;
-    const int64_t SC = sizes->SC;
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t diff_dst_N = sizes->diff_dst_N;
-    const int64_t diff_dst_C = sizes->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes->diff_dst_X[2];
-    const int64_t block_ = 1073741824;
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
+    const int64_t SN = sizes_->SN;
+    const int64_t SC = sizes_->SC;
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
     const int64_t total_ = 1;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         for (int64_t diff_slope_N_ = 0; diff_slope_N_ < SN; ++diff_slope_N_) {
             for (int64_t diff_slope_C_ = 0; diff_slope_C_ < SC; ++diff_slope_C_) {
                 for (int64_t diff_slope_X__d_ = 0; diff_slope_X__d_ < SI_d_; ++diff_slope_X__d_) {
@@ -287,28 +285,28 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_2_i(void *context_, int64_t part)
+static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     float *const diff_src = call_->diff_src;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts, diff_src_X_w_ == 1 ? 4096 : 512);
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t i_h_ = rest_0_ % I_h_;
@@ -334,28 +332,28 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_2_c(void *context_, int64_t part)
+static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     float *const diff_src = call_->diff_src;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch + sizes->diff_src_sum__at);
-    const int64_t diff_src_N = sizes->diff_src_N;
-    const int64_t diff_src_C = sizes->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes->diff_src_X[2];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t C = sizes->C;
-    const int64_t N = sizes->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t i_w_ = rest_0_ % I_w_;
@@ -382,28 +380,28 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part)
+static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
-    const int64_t diff_slope_N = sizes->diff_slope_N;
-    const int64_t diff_slope_C = sizes->diff_slope_C;
-    const int64_t diff_slope_X_d_ = sizes->diff_slope_X[0];
-    const int64_t diff_slope_X_h_ = sizes->diff_slope_X[1];
-    const int64_t diff_slope_X_w_ = sizes->diff_slope_X[2];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SC = sizes->SC;
-    const int64_t SN = sizes->SN;
-    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts, diff_slope_X_w_ == 1 ? 4096 : 512);
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
+    const int64_t diff_slope_N = sizes_->diff_slope_N;
+    const int64_t diff_slope_C = sizes_->diff_slope_C;
+    const int64_t diff_slope_X_d_ = sizes_->diff_slope_X[0];
+    const int64_t diff_slope_X_h_ = sizes_->diff_slope_X[1];
+    const int64_t diff_slope_X_w_ = sizes_->diff_slope_X[2];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SC = sizes_->SC;
+    const int64_t SN = sizes_->SN;
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
     const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t diff_slope_X__h_ = rest_0_ % SI_h_;
@@ -429,28 +427,28 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part)
     }
 }
 
-static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part)
+static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_backward_f32 *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
-    const opwright_prelu_backward_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch + sizes->diff_slope_sum__at);
-    const int64_t diff_slope_N = sizes->diff_slope_N;
-    const int64_t diff_slope_C = sizes->diff_slope_C;
-    const int64_t diff_slope_X_d_ = sizes->diff_slope_X[0];
-    const int64_t diff_slope_X_h_ = sizes->diff_slope_X[1];
-    const int64_t diff_slope_X_w_ = sizes->diff_slope_X[2];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SC = sizes->SC;
-    const int64_t SN = sizes->SN;
-    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
+    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
+    const int64_t diff_slope_N = sizes_->diff_slope_N;
+    const int64_t diff_slope_C = sizes_->diff_slope_C;
+    const int64_t diff_slope_X_d_ = sizes_->diff_slope_X[0];
+    const int64_t diff_slope_X_h_ = sizes_->diff_slope_X[1];
+    const int64_t diff_slope_X_w_ = sizes_->diff_slope_X[2];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SC = sizes_->SC;
+    const int64_t SN = sizes_->SN;
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
     const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t diff_slope_X__w_ = rest_0_ % SI_w_;
@@ -483,23 +481,23 @@ void OPWRIGHT_STEPS(prelu_backward_f32)(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_prelu_backward_f32 call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {prelu_backward_f32_0_i, prelu_backward_f32_0_c};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_prelu_backward_f32 call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_0_i, prelu_backward_f32_0_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
-    if (first <= 1 && 1 < last) {
-        void (*const phases[])(void *, int64_t) = {prelu_backward_f32_1_i, prelu_backward_f32_1_c};
-        opwright_phase(team, phases[sizes->lanes_[1]], &call_);
+    if (first_ <= 1 && 1 < last_) {
+        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_1_i, prelu_backward_f32_1_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
-    if (first <= 2 && 2 < last) {
-        void (*const phases[])(void *, int64_t) = {prelu_backward_f32_2_i, prelu_backward_f32_2_c};
-        opwright_phase(team, phases[sizes->lanes_[2]], &call_);
+    if (first_ <= 2 && 2 < last_) {
+        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_2_i, prelu_backward_f32_2_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
     }
-    if (first <= 3 && 3 < last) {
-        void (*const phases[])(void *, int64_t) = {prelu_backward_f32_3_diff_slope_X_, prelu_backward_f32_3_diff_slope_C_};
-        opwright_phase(team, phases[sizes->lanes_[3]], &call_);
+    if (first_ <= 3 && 3 < last_) {
+        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_3_diff_slope_X_, prelu_backward_f32_3_diff_slope_C_};
+        opwright_phase(team_, phases_[sizes_->lanes_[3]], &call_);
     }
 }

@@ -18,50 +18,50 @@ typedef struct {
     const float *src;
     const float *slope;
     float *dst;
-    const opwright_prelu_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_prelu_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_prelu_f32;
 
-static void prelu_f32_0_i(void *context_, int64_t part)
+static void prelu_f32_0_i(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     float *const dst = call_->dst;
-    const opwright_prelu_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    const int64_t SN = sizes->SN;
-    const int64_t SC = sizes->SC;
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t slope_N = sizes->slope_N;
-    const int64_t slope_C = sizes->slope_C;
-    const int64_t slope_X_d_ = sizes->slope_X[0];
-    const int64_t slope_X_h_ = sizes->slope_X[1];
-    const int64_t slope_X_w_ = sizes->slope_X[2];
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_d_ = sizes->dst_X[0];
-    const int64_t dst_X_h_ = sizes->dst_X[1];
-    const int64_t dst_X_w_ = sizes->dst_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts, dst_X_w_ == 1 ? 4096 : 512);
+    const opwright_prelu_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t SN = sizes_->SN;
+    const int64_t SC = sizes_->SC;
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t slope_N = sizes_->slope_N;
+    const int64_t slope_C = sizes_->slope_C;
+    const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t i_h_ = rest_0_ % I_h_;
@@ -97,45 +97,45 @@ static void prelu_f32_0_i(void *context_, int64_t part)
     }
 }
 
-static void prelu_f32_0_c(void *context_, int64_t part)
+static void prelu_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_prelu_f32 *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     float *const dst = call_->dst;
-    const opwright_prelu_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch + sizes->dst_sum__at + part * sizes->task_bytes_);
-    const int64_t SN = sizes->SN;
-    const int64_t SC = sizes->SC;
-    const int64_t SI_d_ = sizes->SI[0];
-    const int64_t SI_h_ = sizes->SI[1];
-    const int64_t SI_w_ = sizes->SI[2];
-    const int64_t src_N = sizes->src_N;
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_X_d_ = sizes->src_X[0];
-    const int64_t src_X_h_ = sizes->src_X[1];
-    const int64_t src_X_w_ = sizes->src_X[2];
-    const int64_t slope_N = sizes->slope_N;
-    const int64_t slope_C = sizes->slope_C;
-    const int64_t slope_X_d_ = sizes->slope_X[0];
-    const int64_t slope_X_h_ = sizes->slope_X[1];
-    const int64_t slope_X_w_ = sizes->slope_X[2];
-    const int64_t dst_N = sizes->dst_N;
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_X_d_ = sizes->dst_X[0];
-    const int64_t dst_X_h_ = sizes->dst_X[1];
-    const int64_t dst_X_w_ = sizes->dst_X[2];
-    const int64_t N = sizes->N;
-    const int64_t C = sizes->C;
-    const int64_t I_d_ = sizes->I[0];
-    const int64_t I_h_ = sizes->I[1];
-    const int64_t I_w_ = sizes->I[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts, dst_C == 1 ? 4096 : 512);
+    const opwright_prelu_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t SN = sizes_->SN;
+    const int64_t SC = sizes_->SC;
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t slope_N = sizes_->slope_N;
+    const int64_t slope_C = sizes_->slope_C;
+    const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t i_w_ = rest_0_ % I_w_;
@@ -175,11 +175,11 @@ void OPWRIGHT_STEPS(prelu_f32)(
     const float *src,
     const float *slope,
     float *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_prelu_f32 call_ = {src, slope, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {prelu_f32_0_i, prelu_f32_0_c};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_prelu_f32 call_ = {src, slope, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {prelu_f32_0_i, prelu_f32_0_c};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

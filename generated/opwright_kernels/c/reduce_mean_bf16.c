@@ -17,42 +17,42 @@
 typedef struct {
     const opwright_bf16 *src;
     opwright_bf16 *dst;
-    const opwright_reduce_mean_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_reduce_mean_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_reduce_mean_bf16;
 
-static void reduce_mean_bf16_0_r(void *context_, int64_t part)
+static void reduce_mean_bf16_0_r(void *context_, int64_t part_)
 {
     const opwright_call_of_reduce_mean_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
-    const opwright_reduce_mean_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t R_rows_ = opwright_rows(sizes->R_rank, sizes->R_extents);
-    const int64_t R_inner_ = sizes->R_extents[sizes->R_rank - 1];
-    const int64_t src_K_step_ = sizes->src_K[sizes->K_rank - 1];
-    const int64_t src_R_step_ = sizes->src_R[sizes->R_rank - 1];
-    const int64_t dst_K_step_ = sizes->dst_K[sizes->K_rank - 1];
+    const opwright_reduce_mean_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
+    const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t R_cells_ = R_rows_ * R_inner_;
-    const int64_t K_rows_ = opwright_rows(sizes->K_rank, sizes->K_extents);
-    const int64_t K_inner_ = sizes->K_extents[sizes->K_rank - 1];
+    const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
+    const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t block_ = src_R_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = K_rows_ * K_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t k = task_ % K_inner_;
         const int64_t rest_0_ = task_ / K_inner_;
         const int64_t k_row_ = rest_0_;
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->src_K);
-        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->dst_K);
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         float total = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
         }
         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes->R_rank, sizes->R_extents, sizes->src_R);
+            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
             for (int64_t r = 0; r < R_inner_; r += block_) {
                 const int64_t n_ = opwright_min(block_, R_inner_ - r);
                 opwright_bf16 src_room_[512];
@@ -73,39 +73,39 @@ static void reduce_mean_bf16_0_r(void *context_, int64_t part)
     }
 }
 
-static void reduce_mean_bf16_0_k(void *context_, int64_t part)
+static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
 {
     const opwright_call_of_reduce_mean_bf16 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
-    const opwright_reduce_mean_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    const int64_t R_rows_ = opwright_rows(sizes->R_rank, sizes->R_extents);
-    const int64_t R_inner_ = sizes->R_extents[sizes->R_rank - 1];
-    const int64_t src_K_step_ = sizes->src_K[sizes->K_rank - 1];
-    const int64_t src_R_step_ = sizes->src_R[sizes->R_rank - 1];
-    const int64_t dst_K_step_ = sizes->dst_K[sizes->K_rank - 1];
+    const opwright_reduce_mean_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
+    const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t R_cells_ = R_rows_ * R_inner_;
-    const int64_t K_rows_ = opwright_rows(sizes->K_rank, sizes->K_extents);
-    const int64_t K_inner_ = sizes->K_extents[sizes->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts, src_K_step_ == 1 && dst_K_step_ == 1 ? 4096 : 512);
+    const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
+    const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, src_K_step_ == 1 && dst_K_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t k_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->src_K);
-        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes->K_rank, sizes->K_extents, sizes->dst_K);
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         for (int64_t k = begin_; k < end_; ++k) {
             total[k - begin_] = 0.0f;
         }
         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes->R_rank, sizes->R_extents, sizes->src_R);
+            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
             for (int64_t r = 0; r < R_inner_; ++r) {
                 for (int64_t k = begin_; k < end_; k += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - k);
@@ -136,11 +136,11 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part)
 void OPWRIGHT_STEPS(reduce_mean_bf16)(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_reduce_mean_bf16 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {reduce_mean_bf16_0_r, reduce_mean_bf16_0_k};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_reduce_mean_bf16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {reduce_mean_bf16_0_r, reduce_mean_bf16_0_k};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

@@ -24,42 +24,42 @@ typedef struct {
     const opwright_bf16 *src;
     opwright_bf16 *dst;
     float *stats;
-    const opwright_soft_max_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_soft_max_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_soft_max_bf16_bf16_f32;
 
-static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part)
+static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part_)
 {
     const opwright_call_of_soft_max_bf16_bf16_f32 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     float *const stats = call_->stats;
-    const opwright_soft_max_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    float *const peak = (float *)(void *)(call_->scratch + sizes->peak_at + part * sizes->task_bytes_);
-    float *const base = (float *)(void *)(call_->scratch + sizes->base_at + part * sizes->task_bytes_);
-    float *const total = (float *)(void *)(call_->scratch + sizes->total_at + part * sizes->task_bytes_);
-    const int64_t C = sizes->C;
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-    const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
-    const int64_t stats_One = sizes->stats_One;
-    const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 4096 : 512);
+    const opwright_soft_max_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
+    float *const base = (float *)(void *)(call_->scratch_ + sizes_->base_at + part_ * sizes_->task_bytes_);
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    const int64_t C = sizes_->C;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
+    const int64_t stats_One = sizes_->stats_One;
+    const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t a_row_ = rest_0_ % A_rows_;
@@ -69,12 +69,12 @@ static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part)
         const int64_t b_row_ = rest_2_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
-        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B);
+        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A);
         for (int64_t a = begin_; a < end_; ++a) {
             peak[a - begin_] = -INFINITY;
         }
@@ -180,33 +180,33 @@ static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part)
     }
 }
 
-static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part)
+static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
 {
     const opwright_call_of_soft_max_bf16_bf16_f32 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     float *const stats = call_->stats;
-    const opwright_soft_max_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t C = sizes->C;
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-    const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
-    const int64_t stats_One = sizes->stats_One;
-    const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const opwright_soft_max_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t C = sizes_->C;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
+    const int64_t stats_One = sizes_->stats_One;
+    const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t a = task_ % A_inner_;
         const int64_t rest_0_ = task_ / A_inner_;
         const int64_t a_row_ = rest_0_ % A_rows_;
@@ -214,12 +214,12 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part)
         const int64_t b = rest_1_ % B_inner_;
         const int64_t rest_2_ = rest_1_ / B_inner_;
         const int64_t b_row_ = rest_2_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
-        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B);
+        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A);
         float peak = -INFINITY;
         float base = 0.0f;
         float total = 0.0f;
@@ -308,33 +308,33 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part)
     }
 }
 
-static void soft_max_bf16_bf16_f32_0_o(void *context_, int64_t part)
+static void soft_max_bf16_bf16_f32_0_o(void *context_, int64_t part_)
 {
     const opwright_call_of_soft_max_bf16_bf16_f32 *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     float *const stats = call_->stats;
-    const opwright_soft_max_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t C = sizes->C;
-    const int64_t src_B_step_ = sizes->src_B[sizes->B_rank - 1];
-    const int64_t src_C = sizes->src_C;
-    const int64_t src_A_step_ = sizes->src_A[sizes->A_rank - 1];
-    const int64_t mode_word_ = sizes->word_mode;
-    const int64_t dst_B_step_ = sizes->dst_B[sizes->B_rank - 1];
-    const int64_t dst_C = sizes->dst_C;
-    const int64_t dst_A_step_ = sizes->dst_A[sizes->A_rank - 1];
-    const int64_t stats_B_step_ = sizes->stats_B[sizes->B_rank - 1];
-    const int64_t stats_One = sizes->stats_One;
-    const int64_t stats_A_step_ = sizes->stats_A[sizes->A_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes->B_rank, sizes->B_extents);
-    const int64_t B_inner_ = sizes->B_extents[sizes->B_rank - 1];
-    const int64_t A_rows_ = opwright_rows(sizes->A_rank, sizes->A_extents);
-    const int64_t A_inner_ = sizes->A_extents[sizes->A_rank - 1];
+    const opwright_soft_max_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t C = sizes_->C;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
+    const int64_t stats_One = sizes_->stats_One;
+    const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = stats_One == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t a = task_ % A_inner_;
         const int64_t rest_0_ = task_ / A_inner_;
         const int64_t a_row_ = rest_0_ % A_rows_;
@@ -342,12 +342,12 @@ static void soft_max_bf16_bf16_f32_0_o(void *context_, int64_t part)
         const int64_t b = rest_1_ % B_inner_;
         const int64_t rest_2_ = rest_1_ / B_inner_;
         const int64_t b_row_ = rest_2_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->src_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->dst_A);
-        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes->B_rank, sizes->B_extents, sizes->stats_B);
-        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes->A_rank, sizes->A_extents, sizes->stats_A);
+        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+        const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B);
+        const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A);
         float peak = -INFINITY;
         float base = 0.0f;
         float total = 0.0f;
@@ -391,11 +391,11 @@ void OPWRIGHT_STEPS(soft_max_bf16_bf16_f32)(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_soft_max_bf16_bf16_f32 call_ = {src, dst, stats, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        void (*const phases[])(void *, int64_t) = {soft_max_bf16_bf16_f32_0_a, soft_max_bf16_bf16_f32_0_c, soft_max_bf16_bf16_f32_0_o};
-        opwright_phase(team, phases[sizes->lanes_[0]], &call_);
+    opwright_call_of_soft_max_bf16_bf16_f32 call_ = {src, dst, stats, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        void (*const phases_[])(void *, int64_t) = {soft_max_bf16_bf16_f32_0_a, soft_max_bf16_bf16_f32_0_c, soft_max_bf16_bf16_f32_0_o};
+        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

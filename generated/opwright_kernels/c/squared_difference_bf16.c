@@ -17,37 +17,37 @@ typedef struct {
     const opwright_bf16 *src_0;
     const opwright_bf16 *src_1;
     opwright_bf16 *dst;
-    const opwright_squared_difference_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_squared_difference_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_squared_difference_bf16;
 
-static void squared_difference_bf16_0_x(void *context_, int64_t part)
+static void squared_difference_bf16_0_x(void *context_, int64_t part_)
 {
     const opwright_call_of_squared_difference_bf16 *const call_ = context_;
     const opwright_bf16 *const src_0 = call_->src_0;
     const opwright_bf16 *const src_1 = call_->src_1;
     opwright_bf16 *const dst = call_->dst;
-    const opwright_squared_difference_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t dst_X_step_ = sizes->dst_X[sizes->X_rank - 1];
-    const int64_t src_0_X_step_ = sizes->src_0_X[sizes->X_rank - 1];
-    const int64_t src_1_X_step_ = sizes->src_1_X[sizes->X_rank - 1];
-    const int64_t X_rows_ = opwright_rows(sizes->X_rank, sizes->X_extents);
-    const int64_t X_inner_ = sizes->X_extents[sizes->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts, dst_X_step_ == 1 && src_0_X_step_ == 1 && src_1_X_step_ == 1 ? 4096 : 512);
+    const opwright_squared_difference_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t src_0_X_step_ = sizes_->src_0_X[sizes_->X_rank - 1];
+    const int64_t src_1_X_step_ = sizes_->src_1_X[sizes_->X_rank - 1];
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == 1 && src_1_X_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t x_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->dst_X);
-        const int64_t src_0_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_0_X);
-        const int64_t src_1_X_x_at_ = opwright_row_offset(x_row_, sizes->X_rank, sizes->X_extents, sizes->src_1_X);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+        const int64_t src_0_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X);
+        const int64_t src_1_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
             opwright_bf16 dst_room_[512];
@@ -69,10 +69,10 @@ void OPWRIGHT_STEPS(squared_difference_bf16)(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_squared_difference_bf16 call_ = {src_0, src_1, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        opwright_phase(team, squared_difference_bf16_0_x, &call_);
+    opwright_call_of_squared_difference_bf16 call_ = {src_0, src_1, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        opwright_phase(team_, squared_difference_bf16_0_x, &call_);
     }
 }

@@ -16,33 +16,32 @@
 typedef struct {
     const opwright_f16 *src;
     opwright_f16 *dst;
-    const opwright_static_reshape_sizes *sizes;
-    char *scratch;
-    int64_t parts;
+    const opwright_static_reshape_sizes *sizes_;
+    char *scratch_;
+    int64_t parts_;
 } opwright_call_of_static_reshape_f16;
 
-static void static_reshape_f16_0_y(void *context_, int64_t part)
+static void static_reshape_f16_0_y(void *context_, int64_t part_)
 {
     const opwright_call_of_static_reshape_f16 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
-    const opwright_static_reshape_sizes *const sizes = call_->sizes;
-    const int64_t parts = call_->parts;
-    const int64_t dst_Y_step_ = sizes->dst_Y[sizes->Y_rank - 1];
-    const int64_t Y_rows_ = opwright_rows(sizes->Y_rank, sizes->Y_extents);
-    const int64_t Y_inner_ = sizes->Y_extents[sizes->Y_rank - 1];
-    const int64_t Y_cells_ = Y_rows_ * Y_inner_;
-    const int64_t block_ = opwright_block(Y_inner_, Y_rows_, parts, 512);
+    const opwright_static_reshape_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t dst_Y_step_ = sizes_->dst_Y[sizes_->Y_rank - 1];
+    const int64_t Y_inner_ = sizes_->Y_extents[sizes_->Y_rank - 1];
+    const int64_t Y_rows_ = opwright_rows(sizes_->Y_rank, sizes_->Y_extents);
+    const int64_t block_ = opwright_block(Y_inner_, Y_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(Y_inner_, block_);
     const int64_t total_ = Y_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part + 1, parts);
-    for (int64_t task_ = opwright_share(total_, part, parts); task_ < end_task_; ++task_) {
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t rest_0_ = task_ / blocks_;
         const int64_t y_row_ = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, Y_inner_);
-        const int64_t dst_Y_y_at_ = opwright_row_offset(y_row_, sizes->Y_rank, sizes->Y_extents, sizes->dst_Y);
+        const int64_t dst_Y_y_at_ = opwright_row_offset(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->dst_Y);
         for (int64_t y = begin_; y < end_; y += block_) {
             const int64_t n_ = opwright_min(block_, end_ - y);
             opwright_f16 dst_room_[512];
@@ -50,7 +49,7 @@ static void static_reshape_f16_0_y(void *context_, int64_t part)
             opwright_f16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
             opwright_f16 src_room_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes->X_rank, sizes->X_extents, sizes->src_X)];
+                src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_room_[i_]));
@@ -63,10 +62,10 @@ static void static_reshape_f16_0_y(void *context_, int64_t part)
 void OPWRIGHT_STEPS(static_reshape_f16)(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch)
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
 {
-    opwright_call_of_static_reshape_f16 call_ = {src, dst, sizes, scratch, team != 0 && team->workers > 1 ? team->workers : 1};
-    if (first <= 0 && 0 < last) {
-        opwright_phase(team, static_reshape_f16_0_y, &call_);
+    opwright_call_of_static_reshape_f16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    if (first_ <= 0 && 0 < last_) {
+        opwright_phase(team_, static_reshape_f16_0_y, &call_);
     }
 }

@@ -2257,62 +2257,62 @@ typedef struct opwright_absolute_sizes {
 void absolute_f32_portable(
     const float *src,
     float *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f32_neon(
     const float *src,
     float *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void absolute_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_absolute_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // AbsBackward; what it computes stands at the head of c/abs_backward_*.c.
 
@@ -2329,73 +2329,73 @@ void abs_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void abs_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_abs_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_abs_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Add; what it computes stands at the head of c/add_*.c.
 
@@ -2412,193 +2412,193 @@ void add_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_bf16_f32_portable(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_bf16_f32_neon(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_bf16_f32_avx2(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_bf16_f32_avx512(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_f16_f32_portable(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_f16_f32_neon(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_f16_f32_avx2(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f32_f16_f32_avx512(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_f32_f32_portable(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_f32_f32_neon(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_f32_f32_avx2(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_bf16_f32_f32_avx512(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_f32_f32_portable(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_f32_f32_neon(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_f32_f32_avx2(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_f16_f32_f32_avx512(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_s32_portable(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_s32_neon(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_s32_avx2(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void add_s32_avx512(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // AvgPool; what it computes stands at the head of c/avg_pool_*.c.
 
@@ -2626,62 +2626,62 @@ typedef struct opwright_avg_pool_sizes {
 void avg_pool_f32_portable(
     const float *src,
     float *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f32_neon(
     const float *src,
     float *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void avg_pool_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_avg_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // BatchNormForwardTraining; what it computes stands at the head of c/batch_norm_forward_training_*.c.
 
@@ -2725,7 +2725,7 @@ void batch_norm_forward_training_f32_portable(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f32_neon(
     const float *src,
@@ -2738,7 +2738,7 @@ void batch_norm_forward_training_f32_neon(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f32_avx2(
     const float *src,
@@ -2751,7 +2751,7 @@ void batch_norm_forward_training_f32_avx2(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f32_avx512(
     const float *src,
@@ -2764,7 +2764,7 @@ void batch_norm_forward_training_f32_avx512(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_portable(
     const opwright_bf16 *src,
@@ -2777,7 +2777,7 @@ void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_porta
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_neon(
     const opwright_bf16 *src,
@@ -2790,7 +2790,7 @@ void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_neon(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx2(
     const opwright_bf16 *src,
@@ -2803,7 +2803,7 @@ void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx2(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx512(
     const opwright_bf16 *src,
@@ -2816,7 +2816,7 @@ void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx51
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_portable(
     const opwright_bf16 *src,
@@ -2829,7 +2829,7 @@ void batch_norm_forward_training_bf16_portable(
     opwright_bf16 *running_variance,
     opwright_bf16 *batch_mean,
     opwright_bf16 *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_neon(
     const opwright_bf16 *src,
@@ -2842,7 +2842,7 @@ void batch_norm_forward_training_bf16_neon(
     opwright_bf16 *running_variance,
     opwright_bf16 *batch_mean,
     opwright_bf16 *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_avx2(
     const opwright_bf16 *src,
@@ -2855,7 +2855,7 @@ void batch_norm_forward_training_bf16_avx2(
     opwright_bf16 *running_variance,
     opwright_bf16 *batch_mean,
     opwright_bf16 *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_bf16_avx512(
     const opwright_bf16 *src,
@@ -2868,7 +2868,7 @@ void batch_norm_forward_training_bf16_avx512(
     opwright_bf16 *running_variance,
     opwright_bf16 *batch_mean,
     opwright_bf16 *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_portable(
     const opwright_f16 *src,
@@ -2881,7 +2881,7 @@ void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_portabl
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_neon(
     const opwright_f16 *src,
@@ -2894,7 +2894,7 @@ void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_neon(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx2(
     const opwright_f16 *src,
@@ -2907,7 +2907,7 @@ void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx2(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx512(
     const opwright_f16 *src,
@@ -2920,7 +2920,7 @@ void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx512(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // BatchNormInference; what it computes stands at the head of c/batch_norm_inference_*.c.
 
@@ -2950,7 +2950,7 @@ void batch_norm_inference_f32_portable(
     const float *mean,
     const float *variance,
     float *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f32_neon(
     const float *src,
@@ -2959,7 +2959,7 @@ void batch_norm_inference_f32_neon(
     const float *mean,
     const float *variance,
     float *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f32_avx2(
     const float *src,
@@ -2968,7 +2968,7 @@ void batch_norm_inference_f32_avx2(
     const float *mean,
     const float *variance,
     float *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f32_avx512(
     const float *src,
@@ -2977,7 +2977,7 @@ void batch_norm_inference_f32_avx512(
     const float *mean,
     const float *variance,
     float *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_portable(
     const opwright_bf16 *src,
@@ -2986,7 +2986,7 @@ void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_portable(
     const float *mean,
     const float *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_neon(
     const opwright_bf16 *src,
@@ -2995,7 +2995,7 @@ void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_neon(
     const float *mean,
     const float *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx2(
     const opwright_bf16 *src,
@@ -3004,7 +3004,7 @@ void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx2(
     const float *mean,
     const float *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx512(
     const opwright_bf16 *src,
@@ -3013,7 +3013,7 @@ void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx512(
     const float *mean,
     const float *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_portable(
     const opwright_bf16 *src,
@@ -3022,7 +3022,7 @@ void batch_norm_inference_bf16_portable(
     const opwright_bf16 *mean,
     const opwright_bf16 *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_neon(
     const opwright_bf16 *src,
@@ -3031,7 +3031,7 @@ void batch_norm_inference_bf16_neon(
     const opwright_bf16 *mean,
     const opwright_bf16 *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_avx2(
     const opwright_bf16 *src,
@@ -3040,7 +3040,7 @@ void batch_norm_inference_bf16_avx2(
     const opwright_bf16 *mean,
     const opwright_bf16 *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_bf16_avx512(
     const opwright_bf16 *src,
@@ -3049,7 +3049,7 @@ void batch_norm_inference_bf16_avx512(
     const opwright_bf16 *mean,
     const opwright_bf16 *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f16_f32_f32_f32_f32_f16_portable(
     const opwright_f16 *src,
@@ -3058,7 +3058,7 @@ void batch_norm_inference_f16_f32_f32_f32_f32_f16_portable(
     const float *mean,
     const float *variance,
     opwright_f16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f16_f32_f32_f32_f32_f16_neon(
     const opwright_f16 *src,
@@ -3067,7 +3067,7 @@ void batch_norm_inference_f16_f32_f32_f32_f32_f16_neon(
     const float *mean,
     const float *variance,
     opwright_f16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f16_f32_f32_f32_f32_f16_avx2(
     const opwright_f16 *src,
@@ -3076,7 +3076,7 @@ void batch_norm_inference_f16_f32_f32_f32_f32_f16_avx2(
     const float *mean,
     const float *variance,
     opwright_f16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_inference_f16_f32_f32_f32_f32_f16_avx512(
     const opwright_f16 *src,
@@ -3085,7 +3085,7 @@ void batch_norm_inference_f16_f32_f32_f32_f32_f16_avx512(
     const float *mean,
     const float *variance,
     opwright_f16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // BatchNormTrainingBackward; what it computes stands at the head of c/batch_norm_training_backward_*.c.
 
@@ -3125,7 +3125,7 @@ void batch_norm_training_backward_f32_portable(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f32_neon(
     const float *src,
@@ -3136,7 +3136,7 @@ void batch_norm_training_backward_f32_neon(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f32_avx2(
     const float *src,
@@ -3147,7 +3147,7 @@ void batch_norm_training_backward_f32_avx2(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f32_avx512(
     const float *src,
@@ -3158,7 +3158,7 @@ void batch_norm_training_backward_f32_avx512(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_portable(
     const opwright_bf16 *src,
@@ -3169,7 +3169,7 @@ void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_portable(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_neon(
     const opwright_bf16 *src,
@@ -3180,7 +3180,7 @@ void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_neon(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx2(
     const opwright_bf16 *src,
@@ -3191,7 +3191,7 @@ void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx2(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx512(
     const opwright_bf16 *src,
@@ -3202,7 +3202,7 @@ void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx512(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_portable(
     const opwright_bf16 *src,
@@ -3213,7 +3213,7 @@ void batch_norm_training_backward_bf16_portable(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_neon(
     const opwright_bf16 *src,
@@ -3224,7 +3224,7 @@ void batch_norm_training_backward_bf16_neon(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_avx2(
     const opwright_bf16 *src,
@@ -3235,7 +3235,7 @@ void batch_norm_training_backward_bf16_avx2(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_bf16_avx512(
     const opwright_bf16 *src,
@@ -3246,7 +3246,7 @@ void batch_norm_training_backward_bf16_avx512(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_portable(
     const opwright_f16 *src,
@@ -3257,7 +3257,7 @@ void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_portable(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_neon(
     const opwright_f16 *src,
@@ -3268,7 +3268,7 @@ void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_neon(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx2(
     const opwright_f16 *src,
@@ -3279,7 +3279,7 @@ void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx2(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx512(
     const opwright_f16 *src,
@@ -3290,7 +3290,7 @@ void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx512(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // BiasAdd; what it computes stands at the head of c/bias_add_*.c.
 
@@ -3313,73 +3313,73 @@ void bias_add_f32_portable(
     const float *src,
     const float *bias,
     float *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f32_neon(
     const float *src,
     const float *bias,
     float *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f32_avx2(
     const float *src,
     const float *bias,
     float *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f32_avx512(
     const float *src,
     const float *bias,
     float *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_bias_add_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // BiasAddBackward; what it computes stands at the head of c/bias_add_backward_*.c.
 
@@ -3400,62 +3400,62 @@ typedef struct opwright_bias_add_backward_sizes {
 void bias_add_backward_f32_portable(
     const float *diff_dst,
     float *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f32_neon(
     const float *diff_dst,
     float *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f32_avx2(
     const float *diff_dst,
     float *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f32_avx512(
     const float *diff_dst,
     float *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_bf16_portable(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_bf16_neon(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_bf16_avx2(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_bf16_avx512(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f16_portable(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f16_neon(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f16_avx2(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void bias_add_backward_f16_avx512(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Clamp; what it computes stands at the head of c/clamp_*.c.
 
@@ -3472,62 +3472,62 @@ typedef struct opwright_clamp_sizes {
 void clamp_f32_portable(
     const float *src,
     float *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f32_neon(
     const float *src,
     float *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_clamp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ClampBackward; what it computes stands at the head of c/clamp_backward_*.c.
 
@@ -3547,73 +3547,73 @@ void clamp_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void clamp_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_clamp_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_clamp_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Concat; what it computes stands at the head of c/concat_*.c.
 
@@ -3635,62 +3635,62 @@ typedef struct opwright_concat_sizes {
 void concat_f32_portable(
     const float *src,
     float *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f32_neon(
     const float *src,
     float *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void concat_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_concat_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Dequantize; what it computes stands at the head of c/dequantize_*.c.
 
@@ -3716,56 +3716,56 @@ void dequantize_u8_f32_portable(
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_u8_f32_neon(
     const uint8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_u8_f32_avx2(
     const uint8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_u8_f32_avx512(
     const uint8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_s8_f32_portable(
     const int8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_s8_f32_neon(
     const int8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_s8_f32_avx2(
     const int8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dequantize_s8_f32_avx512(
     const int8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Divide; what it computes stands at the head of c/divide_*.c.
 
@@ -3782,169 +3782,169 @@ void divide_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_bf16_f32_portable(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_bf16_f32_neon(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_bf16_f32_avx2(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_bf16_f32_avx512(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_f16_f32_portable(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_f16_f32_neon(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_f16_f32_avx2(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f32_f16_f32_avx512(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_f32_f32_portable(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_f32_f32_neon(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_f32_f32_avx2(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_bf16_f32_f32_avx512(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_f32_f32_portable(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_f32_f32_neon(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_f32_f32_avx2(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void divide_f16_f32_f32_avx512(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // DynamicDequantize; what it computes stands at the head of c/dynamic_dequantize_*.c.
 
@@ -3970,504 +3970,504 @@ void dynamic_dequantize_u8_f32_s8_f32_portable(
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s8_f32_neon(
     const uint8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s8_f32_avx2(
     const uint8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s8_f32_avx512(
     const uint8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_u8_f32_portable(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_u8_f32_neon(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_u8_f32_avx2(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_u8_f32_avx512(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s32_f32_portable(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s32_f32_neon(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s32_f32_avx2(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f32_s32_f32_avx512(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s8_bf16_portable(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s8_bf16_neon(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s8_bf16_avx2(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s8_bf16_avx512(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_u8_bf16_portable(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_u8_bf16_neon(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_u8_bf16_avx2(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_u8_bf16_avx512(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s32_bf16_portable(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s32_bf16_neon(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s32_bf16_avx2(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_bf16_s32_bf16_avx512(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s8_f16_portable(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s8_f16_neon(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s8_f16_avx2(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s8_f16_avx512(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_u8_f16_portable(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_u8_f16_neon(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_u8_f16_avx2(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_u8_f16_avx512(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s32_f16_portable(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s32_f16_neon(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s32_f16_avx2(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_u8_f16_s32_f16_avx512(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s8_f32_portable(
     const int8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s8_f32_neon(
     const int8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s8_f32_avx2(
     const int8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s8_f32_avx512(
     const int8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_u8_f32_portable(
     const int8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_u8_f32_neon(
     const int8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_u8_f32_avx2(
     const int8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_u8_f32_avx512(
     const int8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s32_f32_portable(
     const int8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s32_f32_neon(
     const int8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s32_f32_avx2(
     const int8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f32_s32_f32_avx512(
     const int8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s8_bf16_portable(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s8_bf16_neon(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s8_bf16_avx2(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s8_bf16_avx512(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_u8_bf16_portable(
     const int8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_u8_bf16_neon(
     const int8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_u8_bf16_avx2(
     const int8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_u8_bf16_avx512(
     const int8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s32_bf16_portable(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s32_bf16_neon(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s32_bf16_avx2(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_bf16_s32_bf16_avx512(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s8_f16_portable(
     const int8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s8_f16_neon(
     const int8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s8_f16_avx2(
     const int8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s8_f16_avx512(
     const int8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_u8_f16_portable(
     const int8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_u8_f16_neon(
     const int8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_u8_f16_avx2(
     const int8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_u8_f16_avx512(
     const int8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s32_f16_portable(
     const int8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s32_f16_neon(
     const int8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s32_f16_avx2(
     const int8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_dequantize_s8_f16_s32_f16_avx512(
     const int8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // DynamicQuantize; what it computes stands at the head of c/dynamic_quantize_*.c.
 
@@ -4493,168 +4493,168 @@ void dynamic_quantize_f32_f32_s8_u8_portable(
     const float *scales,
     const int8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_u8_neon(
     const float *src,
     const float *scales,
     const int8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_u8_avx2(
     const float *src,
     const float *scales,
     const int8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_u8_avx512(
     const float *src,
     const float *scales,
     const int8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_u8_portable(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_u8_neon(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_u8_avx2(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_u8_avx512(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_u8_portable(
     const float *src,
     const float *scales,
     const int32_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_u8_neon(
     const float *src,
     const float *scales,
     const int32_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_u8_avx2(
     const float *src,
     const float *scales,
     const int32_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_u8_avx512(
     const float *src,
     const float *scales,
     const int32_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_s8_portable(
     const float *src,
     const float *scales,
     const int8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_s8_neon(
     const float *src,
     const float *scales,
     const int8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_s8_avx2(
     const float *src,
     const float *scales,
     const int8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s8_s8_avx512(
     const float *src,
     const float *scales,
     const int8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_s8_portable(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_s8_neon(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_s8_avx2(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_u8_s8_avx512(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_s8_portable(
     const float *src,
     const float *scales,
     const int32_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_s8_neon(
     const float *src,
     const float *scales,
     const int32_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_s8_avx2(
     const float *src,
     const float *scales,
     const int32_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void dynamic_quantize_f32_f32_s32_s8_avx512(
     const float *src,
     const float *scales,
     const int32_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Elu; what it computes stands at the head of c/elu_*.c.
 
@@ -4670,62 +4670,62 @@ typedef struct opwright_elu_sizes {
 void elu_f32_portable(
     const float *src,
     float *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f32_neon(
     const float *src,
     float *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_elu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // EluBackward; what it computes stands at the head of c/elu_backward_*.c.
 
@@ -4744,73 +4744,73 @@ void elu_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void elu_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_elu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Exp; what it computes stands at the head of c/exp_*.c.
 
@@ -4825,62 +4825,62 @@ typedef struct opwright_exp_sizes {
 void exp_f32_portable(
     const float *src,
     float *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f32_neon(
     const float *src,
     float *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void exp_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_exp_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // GELU; what it computes stands at the head of c/gelu_*.c.
 
@@ -4896,62 +4896,62 @@ typedef struct opwright_gelu_sizes {
 void gelu_f32_portable(
     const float *src,
     float *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f32_neon(
     const float *src,
     float *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_gelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // GELUBackward; what it computes stands at the head of c/gelu_backward_*.c.
 
@@ -4973,73 +4973,73 @@ void gelu_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void gelu_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // GreaterEqual; what it computes stands at the head of c/greater_equal_*.c.
 
@@ -5056,97 +5056,97 @@ void greater_equal_f32_f32_boolean_portable(
     const float *src_0,
     const float *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f32_f32_boolean_neon(
     const float *src_0,
     const float *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f32_f32_boolean_avx2(
     const float *src_0,
     const float *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f32_f32_boolean_avx512(
     const float *src_0,
     const float *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_bf16_bf16_boolean_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_bf16_bf16_boolean_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_bf16_bf16_boolean_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_bf16_bf16_boolean_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f16_f16_boolean_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f16_f16_boolean_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f16_f16_boolean_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_f16_f16_boolean_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_s32_s32_boolean_portable(
     const int32_t *src_0,
     const int32_t *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_s32_s32_boolean_neon(
     const int32_t *src_0,
     const int32_t *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_s32_s32_boolean_avx2(
     const int32_t *src_0,
     const int32_t *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void greater_equal_s32_s32_boolean_avx512(
     const int32_t *src_0,
     const int32_t *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // GroupNorm; what it computes stands at the head of c/group_norm_*.c.
 
@@ -5185,7 +5185,7 @@ void group_norm_f32_portable(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f32_neon(
     const float *src,
@@ -5194,7 +5194,7 @@ void group_norm_f32_neon(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f32_avx2(
     const float *src,
@@ -5203,7 +5203,7 @@ void group_norm_f32_avx2(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f32_avx512(
     const float *src,
@@ -5212,7 +5212,7 @@ void group_norm_f32_avx512(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_f32_f32_bf16_f32_f32_portable(
     const opwright_bf16 *src,
@@ -5221,7 +5221,7 @@ void group_norm_bf16_f32_f32_bf16_f32_f32_portable(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_f32_f32_bf16_f32_f32_neon(
     const opwright_bf16 *src,
@@ -5230,7 +5230,7 @@ void group_norm_bf16_f32_f32_bf16_f32_f32_neon(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_f32_f32_bf16_f32_f32_avx2(
     const opwright_bf16 *src,
@@ -5239,7 +5239,7 @@ void group_norm_bf16_f32_f32_bf16_f32_f32_avx2(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_f32_f32_bf16_f32_f32_avx512(
     const opwright_bf16 *src,
@@ -5248,7 +5248,7 @@ void group_norm_bf16_f32_f32_bf16_f32_f32_avx512(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_portable(
     const opwright_bf16 *src,
@@ -5257,7 +5257,7 @@ void group_norm_bf16_portable(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_neon(
     const opwright_bf16 *src,
@@ -5266,7 +5266,7 @@ void group_norm_bf16_neon(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_avx2(
     const opwright_bf16 *src,
@@ -5275,7 +5275,7 @@ void group_norm_bf16_avx2(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_bf16_avx512(
     const opwright_bf16 *src,
@@ -5284,7 +5284,7 @@ void group_norm_bf16_avx512(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f16_f32_f32_f16_f32_f32_portable(
     const opwright_f16 *src,
@@ -5293,7 +5293,7 @@ void group_norm_f16_f32_f32_f16_f32_f32_portable(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f16_f32_f32_f16_f32_f32_neon(
     const opwright_f16 *src,
@@ -5302,7 +5302,7 @@ void group_norm_f16_f32_f32_f16_f32_f32_neon(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f16_f32_f32_f16_f32_f32_avx2(
     const opwright_f16 *src,
@@ -5311,7 +5311,7 @@ void group_norm_f16_f32_f32_f16_f32_f32_avx2(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void group_norm_f16_f32_f32_f16_f32_f32_avx512(
     const opwright_f16 *src,
@@ -5320,7 +5320,7 @@ void group_norm_f16_f32_f32_f16_f32_f32_avx512(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // HardSigmoid; what it computes stands at the head of c/hard_sigmoid_*.c.
 
@@ -5337,62 +5337,62 @@ typedef struct opwright_hard_sigmoid_sizes {
 void hard_sigmoid_f32_portable(
     const float *src,
     float *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f32_neon(
     const float *src,
     float *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // HardSigmoidBackward; what it computes stands at the head of c/hard_sigmoid_backward_*.c.
 
@@ -5411,73 +5411,73 @@ void hard_sigmoid_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_sigmoid_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // HardSwish; what it computes stands at the head of c/hard_swish_*.c.
 
@@ -5492,62 +5492,62 @@ typedef struct opwright_hard_swish_sizes {
 void hard_swish_f32_portable(
     const float *src,
     float *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f32_neon(
     const float *src,
     float *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_swish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // HardSwishBackward; what it computes stands at the head of c/hard_swish_backward_*.c.
 
@@ -5564,73 +5564,73 @@ void hard_swish_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void hard_swish_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_hard_swish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_hard_swish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Interpolate; what it computes stands at the head of c/interpolate_*.c.
 
@@ -5659,62 +5659,62 @@ typedef struct opwright_interpolate_sizes {
 void interpolate_f32_portable(
     const float *src,
     float *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f32_neon(
     const float *src,
     float *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_interpolate_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // InterpolateBackward; what it computes stands at the head of c/interpolate_backward_*.c.
 
@@ -5746,73 +5746,73 @@ void interpolate_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void interpolate_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_interpolate_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // LayerNorm; what it computes stands at the head of c/layer_norm_*.c.
 
@@ -5845,7 +5845,7 @@ void layer_norm_f32_portable(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f32_neon(
     const float *src,
@@ -5854,7 +5854,7 @@ void layer_norm_f32_neon(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f32_avx2(
     const float *src,
@@ -5863,7 +5863,7 @@ void layer_norm_f32_avx2(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f32_avx512(
     const float *src,
@@ -5872,7 +5872,7 @@ void layer_norm_f32_avx512(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_f32_f32_bf16_f32_f32_portable(
     const opwright_bf16 *src,
@@ -5881,7 +5881,7 @@ void layer_norm_bf16_f32_f32_bf16_f32_f32_portable(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_f32_f32_bf16_f32_f32_neon(
     const opwright_bf16 *src,
@@ -5890,7 +5890,7 @@ void layer_norm_bf16_f32_f32_bf16_f32_f32_neon(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_f32_f32_bf16_f32_f32_avx2(
     const opwright_bf16 *src,
@@ -5899,7 +5899,7 @@ void layer_norm_bf16_f32_f32_bf16_f32_f32_avx2(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_f32_f32_bf16_f32_f32_avx512(
     const opwright_bf16 *src,
@@ -5908,7 +5908,7 @@ void layer_norm_bf16_f32_f32_bf16_f32_f32_avx512(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_portable(
     const opwright_bf16 *src,
@@ -5917,7 +5917,7 @@ void layer_norm_bf16_portable(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_neon(
     const opwright_bf16 *src,
@@ -5926,7 +5926,7 @@ void layer_norm_bf16_neon(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_avx2(
     const opwright_bf16 *src,
@@ -5935,7 +5935,7 @@ void layer_norm_bf16_avx2(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_bf16_avx512(
     const opwright_bf16 *src,
@@ -5944,7 +5944,7 @@ void layer_norm_bf16_avx512(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f16_f32_f32_f16_f32_f32_portable(
     const opwright_f16 *src,
@@ -5953,7 +5953,7 @@ void layer_norm_f16_f32_f32_f16_f32_f32_portable(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f16_f32_f32_f16_f32_f32_neon(
     const opwright_f16 *src,
@@ -5962,7 +5962,7 @@ void layer_norm_f16_f32_f32_f16_f32_f32_neon(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f16_f32_f32_f16_f32_f32_avx2(
     const opwright_f16 *src,
@@ -5971,7 +5971,7 @@ void layer_norm_f16_f32_f32_f16_f32_f32_avx2(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_f16_f32_f32_f16_f32_f32_avx512(
     const opwright_f16 *src,
@@ -5980,7 +5980,7 @@ void layer_norm_f16_f32_f32_f16_f32_f32_avx512(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // LayerNormBackward; what it computes stands at the head of c/layer_norm_backward_*.c.
 
@@ -6021,7 +6021,7 @@ void layer_norm_backward_f32_portable(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f32_neon(
     const float *src,
@@ -6033,7 +6033,7 @@ void layer_norm_backward_f32_neon(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f32_avx2(
     const float *src,
@@ -6045,7 +6045,7 @@ void layer_norm_backward_f32_avx2(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f32_avx512(
     const float *src,
@@ -6057,7 +6057,7 @@ void layer_norm_backward_f32_avx512(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_portable(
     const opwright_bf16 *src,
@@ -6069,7 +6069,7 @@ void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_portable(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_neon(
     const opwright_bf16 *src,
@@ -6081,7 +6081,7 @@ void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_neon(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx2(
     const opwright_bf16 *src,
@@ -6093,7 +6093,7 @@ void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx2(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx512(
     const opwright_bf16 *src,
@@ -6105,7 +6105,7 @@ void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx512(
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_portable(
     const opwright_bf16 *src,
@@ -6117,7 +6117,7 @@ void layer_norm_backward_bf16_portable(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_neon(
     const opwright_bf16 *src,
@@ -6129,7 +6129,7 @@ void layer_norm_backward_bf16_neon(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_avx2(
     const opwright_bf16 *src,
@@ -6141,7 +6141,7 @@ void layer_norm_backward_bf16_avx2(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_bf16_avx512(
     const opwright_bf16 *src,
@@ -6153,7 +6153,7 @@ void layer_norm_backward_bf16_avx512(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable(
     const opwright_f16 *src,
@@ -6165,7 +6165,7 @@ void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_neon(
     const opwright_f16 *src,
@@ -6177,7 +6177,7 @@ void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_neon(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx2(
     const opwright_f16 *src,
@@ -6189,7 +6189,7 @@ void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx2(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx512(
     const opwright_f16 *src,
@@ -6201,7 +6201,7 @@ void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx512(
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // LeakyReLU; what it computes stands at the head of c/leaky_relu_*.c.
 
@@ -6217,62 +6217,62 @@ typedef struct opwright_leaky_relu_sizes {
 void leaky_relu_f32_portable(
     const float *src,
     float *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f32_neon(
     const float *src,
     float *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void leaky_relu_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_leaky_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Log; what it computes stands at the head of c/log_*.c.
 
@@ -6287,62 +6287,62 @@ typedef struct opwright_log_sizes {
 void log_f32_portable(
     const float *src,
     float *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f32_neon(
     const float *src,
     float *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // LogSoftmax; what it computes stands at the head of c/log_softmax_*.c.
 
@@ -6367,62 +6367,62 @@ typedef struct opwright_log_softmax_sizes {
 void log_softmax_f32_portable(
     const float *src,
     float *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f32_neon(
     const float *src,
     float *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_softmax_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // LogSoftmaxBackward; what it computes stands at the head of c/log_softmax_backward_*.c.
 
@@ -6450,73 +6450,73 @@ void log_softmax_backward_f32_portable(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f32_neon(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f32_avx2(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f32_avx512(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_bf16_portable(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_bf16_neon(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_bf16_avx2(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_bf16_avx512(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f16_portable(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f16_neon(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f16_avx2(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void log_softmax_backward_f16_avx512(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_log_softmax_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_log_softmax_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // MatMul; what it computes stands at the head of c/mat_mul_*.c.
 
@@ -6545,140 +6545,140 @@ void mat_mul_f32_portable(
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f32_neon(
     const float *src,
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f32_avx2(
     const float *src,
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f32_avx512(
     const float *src,
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_bf16_bf16_f32_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_bf16_bf16_f32_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_bf16_bf16_f32_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_bf16_bf16_f32_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_f16_f16_f32_portable(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_f16_f16_f32_neon(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_f16_f16_f32_avx2(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_f16_f16_f32_avx512(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mat_mul_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_mat_mul_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // MaxPool; what it computes stands at the head of c/max_pool_*.c.
 
@@ -6705,62 +6705,62 @@ typedef struct opwright_max_pool_sizes {
 void max_pool_f32_portable(
     const float *src,
     float *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f32_neon(
     const float *src,
     float *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_max_pool_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // MaxPoolBackward; what it computes stands at the head of c/max_pool_backward_*.c.
 
@@ -6793,73 +6793,73 @@ void max_pool_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void max_pool_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Maximum; what it computes stands at the head of c/maximum_*.c.
 
@@ -6876,73 +6876,73 @@ void maximum_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void maximum_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_maximum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_maximum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Minimum; what it computes stands at the head of c/minimum_*.c.
 
@@ -6959,73 +6959,73 @@ void minimum_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void minimum_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_minimum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_minimum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Mish; what it computes stands at the head of c/mish_*.c.
 
@@ -7040,62 +7040,62 @@ typedef struct opwright_mish_sizes {
 void mish_f32_portable(
     const float *src,
     float *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f32_neon(
     const float *src,
     float *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_mish_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // MishBackward; what it computes stands at the head of c/mish_backward_*.c.
 
@@ -7112,73 +7112,73 @@ void mish_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void mish_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_mish_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_mish_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Multiply; what it computes stands at the head of c/multiply_*.c.
 
@@ -7195,169 +7195,169 @@ void multiply_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_bf16_f32_portable(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_bf16_f32_neon(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_bf16_f32_avx2(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_bf16_f32_avx512(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_f16_f32_portable(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_f16_f32_neon(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_f16_f32_avx2(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f32_f16_f32_avx512(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_f32_f32_portable(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_f32_f32_neon(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_f32_f32_avx2(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_bf16_f32_f32_avx512(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_f32_f32_portable(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_f32_f32_neon(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_f32_f32_avx2(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void multiply_f16_f32_f32_avx512(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // PReLU; what it computes stands at the head of c/prelu_*.c.
 
@@ -7386,73 +7386,73 @@ void prelu_f32_portable(
     const float *src,
     const float *slope,
     float *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f32_neon(
     const float *src,
     const float *slope,
     float *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f32_avx2(
     const float *src,
     const float *slope,
     float *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f32_avx512(
     const float *src,
     const float *slope,
     float *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *slope,
     opwright_bf16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *slope,
     opwright_bf16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *slope,
     opwright_bf16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *slope,
     opwright_bf16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *slope,
     opwright_f16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *slope,
     opwright_f16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *slope,
     opwright_f16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *slope,
     opwright_f16 *dst,
-    const opwright_prelu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // PReLUBackward; what it computes stands at the head of c/prelu_backward_*.c.
 
@@ -7489,7 +7489,7 @@ void prelu_backward_f32_portable(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f32_neon(
     const float *src,
@@ -7497,7 +7497,7 @@ void prelu_backward_f32_neon(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f32_avx2(
     const float *src,
@@ -7505,7 +7505,7 @@ void prelu_backward_f32_avx2(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f32_avx512(
     const float *src,
@@ -7513,7 +7513,7 @@ void prelu_backward_f32_avx512(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_bf16_portable(
     const opwright_bf16 *src,
@@ -7521,7 +7521,7 @@ void prelu_backward_bf16_portable(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_bf16_neon(
     const opwright_bf16 *src,
@@ -7529,7 +7529,7 @@ void prelu_backward_bf16_neon(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_bf16_avx2(
     const opwright_bf16 *src,
@@ -7537,7 +7537,7 @@ void prelu_backward_bf16_avx2(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_bf16_avx512(
     const opwright_bf16 *src,
@@ -7545,7 +7545,7 @@ void prelu_backward_bf16_avx512(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f16_portable(
     const opwright_f16 *src,
@@ -7553,7 +7553,7 @@ void prelu_backward_f16_portable(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
     opwright_f16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f16_neon(
     const opwright_f16 *src,
@@ -7561,7 +7561,7 @@ void prelu_backward_f16_neon(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
     opwright_f16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f16_avx2(
     const opwright_f16 *src,
@@ -7569,7 +7569,7 @@ void prelu_backward_f16_avx2(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
     opwright_f16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void prelu_backward_f16_avx512(
     const opwright_f16 *src,
@@ -7577,7 +7577,7 @@ void prelu_backward_f16_avx512(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
     opwright_f16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Pow; what it computes stands at the head of c/power_*.c.
 
@@ -7593,62 +7593,62 @@ typedef struct opwright_power_sizes {
 void power_f32_portable(
     const float *src,
     float *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f32_neon(
     const float *src,
     float *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void power_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_power_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Quantize; what it computes stands at the head of c/quantize_*.c.
 
@@ -7674,56 +7674,56 @@ void quantize_f32_u8_portable(
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_u8_neon(
     const float *src,
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_u8_avx2(
     const float *src,
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_u8_avx512(
     const float *src,
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_s8_portable(
     const float *src,
     const double *scales,
     const int64_t *zps,
     int8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_s8_neon(
     const float *src,
     const double *scales,
     const int64_t *zps,
     int8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_s8_avx2(
     const float *src,
     const double *scales,
     const int64_t *zps,
     int8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void quantize_f32_s8_avx512(
     const float *src,
     const double *scales,
     const int64_t *zps,
     int8_t *dst,
-    const opwright_quantize_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // RMSNorm; what it computes stands at the head of c/rms_norm_*.c.
 
@@ -7747,121 +7747,121 @@ void rms_norm_f32_portable(
     const float *src,
     const float *gamma,
     float *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f32_neon(
     const float *src,
     const float *gamma,
     float *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f32_avx2(
     const float *src,
     const float *gamma,
     float *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f32_avx512(
     const float *src,
     const float *gamma,
     float *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_f32_bf16_portable(
     const opwright_bf16 *src,
     const float *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_f32_bf16_neon(
     const opwright_bf16 *src,
     const float *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_f32_bf16_avx2(
     const opwright_bf16 *src,
     const float *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_f32_bf16_avx512(
     const opwright_bf16 *src,
     const float *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_f32_f16_portable(
     const opwright_f16 *src,
     const float *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_f32_f16_neon(
     const opwright_f16 *src,
     const float *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_f32_f16_avx2(
     const opwright_f16 *src,
     const float *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_f32_f16_avx512(
     const opwright_f16 *src,
     const float *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void rms_norm_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReLU; what it computes stands at the head of c/relu_*.c.
 
@@ -7876,62 +7876,62 @@ typedef struct opwright_relu_sizes {
 void relu_f32_portable(
     const float *src,
     float *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f32_neon(
     const float *src,
     float *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_relu_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReLUBackward; what it computes stands at the head of c/relu_backward_*.c.
 
@@ -7949,73 +7949,73 @@ void relu_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void relu_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_relu_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Reciprocal; what it computes stands at the head of c/reciprocal_*.c.
 
@@ -8030,62 +8030,62 @@ typedef struct opwright_reciprocal_sizes {
 void reciprocal_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reciprocal_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reciprocal_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceL1; what it computes stands at the head of c/reduce_l1_*.c.
 
@@ -8105,62 +8105,62 @@ typedef struct opwright_reduce_l1_sizes {
 void reduce_l1_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l1_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l1_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceL2; what it computes stands at the head of c/reduce_l2_*.c.
 
@@ -8180,62 +8180,62 @@ typedef struct opwright_reduce_l2_sizes {
 void reduce_l2_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_l2_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l2_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceMax; what it computes stands at the head of c/reduce_max_*.c.
 
@@ -8255,62 +8255,62 @@ typedef struct opwright_reduce_max_sizes {
 void reduce_max_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_max_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceMean; what it computes stands at the head of c/reduce_mean_*.c.
 
@@ -8330,62 +8330,62 @@ typedef struct opwright_reduce_mean_sizes {
 void reduce_mean_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_mean_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_mean_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceMin; what it computes stands at the head of c/reduce_min_*.c.
 
@@ -8405,62 +8405,62 @@ typedef struct opwright_reduce_min_sizes {
 void reduce_min_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_min_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_min_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_min_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceProd; what it computes stands at the head of c/reduce_prod_*.c.
 
@@ -8480,62 +8480,62 @@ typedef struct opwright_reduce_prod_sizes {
 void reduce_prod_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_prod_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_prod_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_prod_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // ReduceSum; what it computes stands at the head of c/reduce_sum_*.c.
 
@@ -8555,62 +8555,62 @@ typedef struct opwright_reduce_sum_sizes {
 void reduce_sum_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reduce_sum_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_sum_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reduce_sum_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Reorder; what it computes stands at the head of c/reorder_*.c.
 
@@ -8625,62 +8625,62 @@ typedef struct opwright_reorder_sizes {
 void reorder_f32_portable(
     const float *src,
     float *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f32_neon(
     const float *src,
     float *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void reorder_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reorder_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Round; what it computes stands at the head of c/round_to_even_*.c.
 
@@ -8695,62 +8695,62 @@ typedef struct opwright_round_to_even_sizes {
 void round_to_even_f32_portable(
     const float *src,
     float *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f32_neon(
     const float *src,
     float *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void round_to_even_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_round_to_even_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Select; what it computes stands at the head of c/select_*.c.
 
@@ -8769,84 +8769,84 @@ void select_boolean_f32_f32_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f32_f32_f32_neon(
     const uint8_t *cond,
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f32_f32_f32_avx2(
     const uint8_t *cond,
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f32_f32_f32_avx512(
     const uint8_t *cond,
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_bf16_bf16_bf16_portable(
     const uint8_t *cond,
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_bf16_bf16_bf16_neon(
     const uint8_t *cond,
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_bf16_bf16_bf16_avx2(
     const uint8_t *cond,
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_bf16_bf16_bf16_avx512(
     const uint8_t *cond,
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f16_f16_f16_portable(
     const uint8_t *cond,
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f16_f16_f16_neon(
     const uint8_t *cond,
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f16_f16_f16_avx2(
     const uint8_t *cond,
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void select_boolean_f16_f16_f16_avx512(
     const uint8_t *cond,
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_select_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Sigmoid; what it computes stands at the head of c/sigmoid_*.c.
 
@@ -8861,62 +8861,62 @@ typedef struct opwright_sigmoid_sizes {
 void sigmoid_f32_portable(
     const float *src,
     float *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f32_neon(
     const float *src,
     float *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sigmoid_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SigmoidBackward; what it computes stands at the head of c/sigmoid_backward_*.c.
 
@@ -8934,73 +8934,73 @@ void sigmoid_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sigmoid_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SoftMax; what it computes stands at the head of c/soft_max_*.c.
 
@@ -9031,169 +9031,169 @@ void soft_max_f32_portable(
     const float *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_neon(
     const float *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_avx2(
     const float *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_avx512(
     const float *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_bf16_f32_portable(
     const float *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_bf16_f32_neon(
     const float *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_bf16_f32_avx2(
     const float *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_bf16_f32_avx512(
     const float *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_f16_f32_portable(
     const float *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_f16_f32_neon(
     const float *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_f16_f32_avx2(
     const float *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f32_f16_f32_avx512(
     const float *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_f32_f32_portable(
     const opwright_bf16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_f32_f32_neon(
     const opwright_bf16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_f32_f32_avx2(
     const opwright_bf16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_f32_f32_avx512(
     const opwright_bf16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_bf16_f32_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_bf16_f32_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_bf16_f32_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_bf16_bf16_f32_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f32_f32_portable(
     const opwright_f16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f32_f32_neon(
     const opwright_f16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f32_f32_avx2(
     const opwright_f16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f32_f32_avx512(
     const opwright_f16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f16_f32_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f16_f32_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f16_f32_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_f16_f16_f32_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SoftMaxBackward; what it computes stands at the head of c/soft_max_backward_*.c.
 
@@ -9221,121 +9221,121 @@ void soft_max_backward_f32_portable(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f32_neon(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f32_avx2(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f32_avx512(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_bf16_f32_portable(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_bf16_f32_neon(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_bf16_f32_avx2(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_bf16_f32_avx512(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_portable(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_neon(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_avx2(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_bf16_avx512(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_f16_f32_portable(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_f16_f32_neon(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_f16_f32_avx2(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_f16_f32_avx512(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_portable(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_neon(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_avx2(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_max_backward_f16_avx512(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SoftPlus; what it computes stands at the head of c/soft_plus_*.c.
 
@@ -9351,62 +9351,62 @@ typedef struct opwright_soft_plus_sizes {
 void soft_plus_f32_portable(
     const float *src,
     float *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f32_neon(
     const float *src,
     float *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_soft_plus_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SoftPlusBackward; what it computes stands at the head of c/soft_plus_backward_*.c.
 
@@ -9424,73 +9424,73 @@ void soft_plus_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void soft_plus_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_soft_plus_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_soft_plus_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Sqrt; what it computes stands at the head of c/sqrt_*.c.
 
@@ -9505,62 +9505,62 @@ typedef struct opwright_sqrt_sizes {
 void sqrt_f32_portable(
     const float *src,
     float *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f32_neon(
     const float *src,
     float *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sqrt_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SqrtBackward; what it computes stands at the head of c/sqrt_backward_*.c.
 
@@ -9578,73 +9578,73 @@ void sqrt_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void sqrt_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Square; what it computes stands at the head of c/square_*.c.
 
@@ -9659,62 +9659,62 @@ typedef struct opwright_square_sizes {
 void square_f32_portable(
     const float *src,
     float *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f32_neon(
     const float *src,
     float *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void square_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_square_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // SquaredDifference; what it computes stands at the head of c/squared_difference_*.c.
 
@@ -9731,73 +9731,73 @@ void squared_difference_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void squared_difference_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_squared_difference_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // StaticReshape; what it computes stands at the head of c/static_reshape_*.c.
 
@@ -9814,62 +9814,62 @@ typedef struct opwright_static_reshape_sizes {
 void static_reshape_f32_portable(
     const float *src,
     float *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f32_neon(
     const float *src,
     float *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_reshape_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_reshape_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // StaticTranspose; what it computes stands at the head of c/static_transpose_*.c.
 
@@ -9884,62 +9884,62 @@ typedef struct opwright_static_transpose_sizes {
 void static_transpose_f32_portable(
     const float *src,
     float *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f32_neon(
     const float *src,
     float *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void static_transpose_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_transpose_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Subtract; what it computes stands at the head of c/subtract_*.c.
 
@@ -9956,193 +9956,193 @@ void subtract_f32_portable(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_neon(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_avx2(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_avx512(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_portable(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_neon(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_avx2(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_avx512(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_portable(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_neon(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_avx2(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_avx512(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_bf16_f32_portable(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_bf16_f32_neon(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_bf16_f32_avx2(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_bf16_f32_avx512(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_f16_f32_portable(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_f16_f32_neon(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_f16_f32_avx2(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f32_f16_f32_avx512(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_f32_f32_portable(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_f32_f32_neon(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_f32_f32_avx2(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_bf16_f32_f32_avx512(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_f32_f32_portable(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_f32_f32_neon(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_f32_f32_avx2(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_f16_f32_f32_avx512(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_s32_portable(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_s32_neon(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_s32_avx2(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void subtract_s32_avx512(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_subtract_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // Tanh; what it computes stands at the head of c/tanh_*.c.
 
@@ -10157,62 +10157,62 @@ typedef struct opwright_tanh_sizes {
 void tanh_f32_portable(
     const float *src,
     float *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f32_neon(
     const float *src,
     float *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f32_avx2(
     const float *src,
     float *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f32_avx512(
     const float *src,
     float *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_bf16_portable(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_bf16_neon(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_bf16_avx2(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_bf16_avx512(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f16_portable(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f16_neon(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f16_avx2(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_f16_avx512(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_tanh_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // TanhBackward; what it computes stands at the head of c/tanh_backward_*.c.
 
@@ -10230,73 +10230,73 @@ void tanh_backward_f32_portable(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f32_neon(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f32_avx2(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f32_avx512(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f16_portable(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f16_neon(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f16_avx2(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_f16_avx512(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_bf16_portable(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_bf16_neon(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_bf16_avx2(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void tanh_backward_bf16_avx512(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_tanh_backward_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_tanh_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // TypeCast; what it computes stands at the head of c/type_cast_*.c.
 
@@ -10311,82 +10311,82 @@ typedef struct opwright_type_cast_sizes {
 void type_cast_bf16_f32_portable(
     const opwright_bf16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_bf16_f32_neon(
     const opwright_bf16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_bf16_f32_avx2(
     const opwright_bf16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_bf16_f32_avx512(
     const opwright_bf16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f16_f32_portable(
     const opwright_f16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f16_f32_neon(
     const opwright_f16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f16_f32_avx2(
     const opwright_f16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f16_f32_avx512(
     const opwright_f16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_bf16_portable(
     const float *src,
     opwright_bf16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_bf16_neon(
     const float *src,
     opwright_bf16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_bf16_avx2(
     const float *src,
     opwright_bf16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_bf16_avx512(
     const float *src,
     opwright_bf16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_f16_portable(
     const float *src,
     opwright_f16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_f16_neon(
     const float *src,
     opwright_f16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_f16_avx2(
     const float *src,
     opwright_f16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 void type_cast_f32_f16_avx512(
     const float *src,
     opwright_f16 *dst,
-    const opwright_type_cast_sizes *sizes, int64_t first, int64_t last, const opwright_team *team, void *scratch);
+    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 #if defined(__cplusplus)
 }

@@ -22,17 +22,15 @@ PYTHON_NAMES = frozenset({
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Modules and pages of the generated package beside those of its operations, without the underscore in front.
 MODULES = frozenset({
-    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "dask", "description", "dlpack",
-    "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface", "isa", "load", "main",
-    "numbers", "onnx", "operation", "private", "rules", "scratch", "specialize", "steps", "team", "threads",
-    "torch", "units", "words",
+    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "contractions", "dask",
+    "description", "dlpack", "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface",
+    "isa", "load", "main", "numbers", "onnx", "operation", "private", "remember", "rules", "schedules", "scratch",
+    "specialize", "step_kernels", "step_sizes", "steps", "team", "threads", "torch", "units", "words",
 })  # fmt: skip
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
-# Parameters of the kernels of steps, which have the names that steps give.
-STEP_NAMES = frozenset({"sizes", "phase", "part", "parts"})
 # `count` is a word of finish, `accumulate` one of the rows of data types.
-TAKEN = RESERVED_NAMES | PYTHON_NAMES | STEP_NAMES | {"count", "accumulate"}
+TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
 
 
 def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
@@ -68,7 +66,7 @@ def names(op: Op) -> Iterator[Problem]:
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     for what, name, at in _named(op):
         own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
-        own = own | (TAKEN | derived if what != "name of a step" else STEP_NAMES)  # steps give names in C only
+        own = own | (TAKEN | derived if what != "name of a step" else frozenset())  # steps give names in C only
         if name in own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"

@@ -21,6 +21,7 @@ from ..memo import memoised
 from .contraction import Contraction, contraction, paired
 from .lanes import lane_letters
 from .program import Array, Axis, Formula, Part, Program, program
+from .sharing import shared
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
+    found = shared(found, [(phase.parts, phase.own) for phase in _phases(found)])
     phases = tuple(
         dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own)) for phase in _phases(found)
     )

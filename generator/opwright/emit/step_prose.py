@@ -234,6 +234,6 @@ def _entry(step: Step) -> StepEntry:
 
 def _phase(op: Op, number: int) -> str:
     phase = staged(op).phases[number]
-    steps = prose.joined([str(part.number + 1) for part in phase.parts])
+    steps = prose.joined([*dict.fromkeys(str(part.number + 1) for part in phase.parts)])
     own = prose.joined([letter for letter in phase.own if not letter.endswith("_")])
     return f"steps {steps}, at once for each {own}" if own else f"steps {steps}, by one thread"

@@ -15,6 +15,7 @@ from ..derive.whole import divisors, exact_quotients, whole_trees
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
+from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
 from ..language.types import has_symbol, is_places, symbol_of
 from .printing import python
@@ -27,6 +28,7 @@ class StepWriter(Writer):
     def __init__(self, op: Op) -> None:
         super().__init__(op)
         self.counted: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
+        self.said: set[str] = set()  # joint runs of the tensor at hand whose number of axes an attribute says
         self.cut: set[str] = set()  # attributes that have been turned into places
         self.program = program(op)
 
@@ -144,12 +146,14 @@ class StepWriter(Writer):
 
     def bound(self, step: Bind) -> None:
         tensor = step.tensor
+        self.said = set()
         self.locate(tensor)
         kinds, joint = self.kinds(tensor), self.joint(tensor)
         unknown = [
             axis
             for axis, kind in kinds.items()
             if kind in ("run", "ones") and (axis in joint or self.run_of(tensor.dims[axis].tree) not in self.counted)
+            if axis not in self.said
         ]
         unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.counted]
         if len(unknown) > 1:
@@ -212,10 +216,12 @@ class StepWriter(Writer):
             message = f"'{attribute.name}' counts axes of '{tensor.name}', which must have no layout then"
             raise SpecInvalid([Problem(attribute.at, "locates", message)])
         order = list(tensor.dims)
-        counts = self.counts(tensor)
+        joint = self.joint(tensor)
+        counts = self.counts(tensor) | {a: f"{tensor.name}_{a}_n_" for a in joint}
         first = order[: order.index(axis)]
         kinds = self.kinds(tensor)
-        unknown = [a for a in first if kinds[a] == "run" and self.run_of(tensor.dims[a].tree) not in self.counted]
+        runs = [a for a in first if kinds[a] == "run"]
+        unknown = [a for a in runs if a in joint or self.run_of(tensor.dims[a].tree) not in self.counted]
         if len(unknown) > 1 or any(kinds[a] == "spatial" for a in first):
             message = (
                 f"more than one run stands before axis {axis} of '{tensor.name}', so '{attribute.name}' tells none"
@@ -225,7 +231,10 @@ class StepWriter(Writer):
         self.add("position", name=attribute.name, tensor=tensor.name, end=run)
         if unknown:
             self.add("before", name=attribute.name, count=counts[unknown[0]], fixed=fixed)
-            self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
+            if unknown[0] in joint:
+                self.said.add(unknown[0])
+            else:
+                self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
         else:
             self.add("agrees", name=attribute.name, expected=fixed)
 
@@ -233,12 +242,18 @@ class StepWriter(Writer):
         """The axes whose places a list says."""
         found = {}
         for attribute in self.op.attributes:
-            if is_places(attribute):
+            if is_places(attribute) and self.has_axes_of_first(tensor, attribute):
                 symbol = self.op.dims[attribute.locates or ""].symbol
                 for axis, extent in tensor.dims.items():
                     if extent.tree in (Name(symbol), Call("ones", (Name(symbol),))):
                         found[axis] = f"{attribute.name}_at_"
         return found
+
+    def has_axes_of_first(self, tensor: Tensor, attribute: Attribute) -> bool:
+        """Whether a list says where axes of a tensor stand: it has those of the first input with that run."""
+        run = Name(self.op.dims[attribute.locates or ""].symbol)
+        first = next((t for t in self.op.data_inputs if any(e.tree == run for e in t.dims.values())), tensor)
+        return sorted(map(_whole_extent, tensor.dims.values())) == sorted(map(_whole_extent, first.dims.values()))
 
     def order(self, tensor: Tensor) -> str:
         if tensor.layout is None:
@@ -383,6 +398,11 @@ class StepWriter(Writer):
         self.stand(tensor, self.counts(tensor))
         extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
         self.add("shaped", name=tensor.name, extents=extents)
+
+
+def _whole_extent(extent: Located) -> str:
+    """The extent of an axis, that of the run where it is 1 for each axis of one."""
+    return extent.text.removeprefix("ones(").removesuffix(")") if isinstance(extent.tree, Call) else extent.text
 
 
 def _tuple(parts: Iterable[str]) -> str:

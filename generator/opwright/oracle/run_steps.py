@@ -20,7 +20,7 @@ from .dtypes import stored
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK
-from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_real, letters_of
+from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_integer, letters_of
 from .step_call import StepValidation
 from .validate_steps import validate_steps
 
@@ -194,7 +194,7 @@ class _Run:
         """floor and ceil of a quotient of integers: no element and no real number in it."""
         if tree.function not in ("floor", "ceil"):
             return False
-        return not any(is_real(node, self.reals) for node in expr.walk(tree))
+        return is_integer(tree, self.reals)
 
 
 def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:

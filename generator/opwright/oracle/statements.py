@@ -103,17 +103,25 @@ def _within(tree: Expr, reals: set[str], *, exact: bool) -> Iterator[tuple[Binar
         return
     rounded = isinstance(tree, Call) and tree.function in ("floor", "ceil")
     inner = tree.arguments[0] if isinstance(tree, Call) and rounded else tree
-    whole = not any(is_real(node, reals) for node in expr.walk(inner))
-    if whole and isinstance(inner, Binary) and (inner.op == "%" or (inner.op == "/" and (rounded or exact))):
+    if isinstance(inner, Binary) and inner.op in "/%" and (exact or is_integer(tree, reals)):
         yield inner, rounded
     for child in expr.children(inner):
         yield from _within(child, reals, exact=exact)
 
 
-def is_real(node: Expr, reals: set[str]) -> bool:
-    """Whether a node is a real number whatever it is made of: an element, a literal, an attribute, a function."""
-    if isinstance(node, Number):
-        return isinstance(node.value, float)
-    if isinstance(node, Name):
-        return node.id in reals
-    return isinstance(node, Read) or (isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS)
+def is_integer(tree: Expr, reals: set[str]) -> bool:
+    """Whether a part of a value is made of integers: nothing real, no quotient that stays one."""
+    if isinstance(tree, Number):
+        return isinstance(tree.value, int)
+    if isinstance(tree, Name):
+        return tree.id not in reals
+    if isinstance(tree, Read) or (isinstance(tree, Call) and tree.function in expr.REAL_FUNCTIONS):
+        return False
+    if isinstance(tree, Call) and tree.function in ("floor", "ceil"):
+        quotient = tree.arguments[0]
+        return isinstance(quotient, Binary) and quotient.op == "/" and _all_integers(quotient, reals)
+    return not (isinstance(tree, Binary) and tree.op == "/") and _all_integers(tree, reals)
+
+
+def _all_integers(tree: Expr, reals: set[str]) -> bool:
+    return all(is_integer(child, reals) for child in expr.children(tree))

@@ -197,12 +197,29 @@ class StepValidator(Validator):
         for attribute in self.op.attributes:
             role = attribute.locates
             if attribute.type == "s64[]" and role and inner == Name(self.op.dims[role].symbol):
+                if len(tensor.dims) != len(self.first_with(inner).dims) or not self.same_extents(tensor, inner):
+                    return None
                 spots = self.spots.get(role)
                 if spots is None or not all(-ndim <= spot < ndim for spot in spots):
                     return (-1,) * (ndim + 1)
                 found = tuple(sorted({spot % ndim for spot in spots}))
                 return found if len(found) == len(spots) else (-1,) * (ndim + 1)
         return None
+
+    def first_with(self, extent: expr.Expr) -> Tensor:
+        """The first input that has an axis of an extent."""
+        return next(t for t in self.op.data_inputs if any(e.tree == extent for e in t.dims.values()))
+
+    def same_extents(self, tensor: Tensor, run: expr.Expr) -> bool:
+        """Whether a tensor has the axes of the first input with a run, which a list places; ones(R) stands for R."""
+        left = [extent.tree for extent in self.first_with(run).dims.values()]
+        for extent in tensor.dims.values():
+            tree = extent.tree
+            inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
+            if inner not in left:
+                return False
+            left.remove(inner)
+        return True
 
     def located(self, places: Mapping[str, Places]) -> bool:
         """Whether axes stand where attributes say: an s64 counts the axes before its own, from the end where < 0."""

@@ -6,6 +6,7 @@
 // a time: chunks of some vectors, few enough for the caches that threads share. A task of a stage is a block of rows
 // against a share of its vectors. Where there are many small products, each is a task of its own.
 
+#include "contraction_copy.h"
 #include "contraction_few.h"
 
 enum {
@@ -306,15 +307,20 @@ static void clear_task(const void *context, int64_t task, int64_t worker) {
 int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers) {
     plan p;
     plan_of(&p, contraction, workers);
+    const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right);
     if (few_fits(&p.q))
-        return max(1, workers) * few_worker_bytes(&p.q);
-    return p.copied_bytes + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
+        return operands + max(1, workers) * few_worker_bytes(&p.q);
+    return operands + p.copied_bytes + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
-void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const elem *left, const elem *right, void *out,
-                             const opwright_team *team, void *scratch) {
+void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const void *given_left, const void *given_right,
+                             void *out, const opwright_team *team, void *scratch) {
     plan p;
     plan_of(&p, contraction, team ? team->workers : 1);
+    const elem *left = copied_operand(&contraction->left, given_left, scratch, team);
+    scratch = (char *)scratch + copied_bytes(&contraction->left);
+    const elem *right = copied_operand(&contraction->right, given_right, scratch, team);
+    scratch = (char *)scratch + copied_bytes(&contraction->right);
     if (exchanges(contraction)) {
         const elem *other = left;
         left = right, right = other;

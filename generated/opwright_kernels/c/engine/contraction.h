@@ -16,7 +16,17 @@
 #include "names.h"
 #include "opwright_team.h"
 
-enum { OPWRIGHT_MAX_BATCHES = 8 }; // axes of batches
+enum {
+    OPWRIGHT_MAX_BATCHES = 8, // axes of batches
+    OPWRIGHT_MAX_COPIED = 16, // axes of an operand that is copied
+};
+
+// An operand that is copied first: its axes as they are, which then lie without gaps, the last one fastest.
+typedef struct opwright_copied {
+    int64_t wanted; // 0: the operand is read where it is; 1: copied; 2, 3: it is bf16, f16, and widened to float
+    int64_t axes;
+    int64_t extent[16], step[16];
+} opwright_copied;
 
 typedef struct opwright_contraction {
     int64_t rows, columns, terms; // extents
@@ -25,9 +35,10 @@ typedef struct opwright_contraction {
     int64_t elements; // whether out is of the dtype of left and right; otherwise it is float
     int64_t batches;  // axes, the first outermost
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    opwright_copied left, right; // the distances above are those of the copies
 } opwright_contraction;
 
-void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const elem *left, const elem *right, void *out,
+void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const void *left, const void *right, void *out,
                              const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers);
 
