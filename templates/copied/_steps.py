@@ -303,9 +303,22 @@ class StepOperation(StepKernels):
         team, size = plan.workers(workers)
         plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        lists = [name for name, (_, size) in self.joined.items() if not size or len(self.joined) > 1]
+        return [*super().copies(given), *(f"{name}: steps read several of its arrays at once" for name in lists)]
+
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        arrays = {}
+        for info, value in zip(self.inputs, given):
+            if type(value) is tuple:  # described as the array that they make
+                spot = resolution.places[info.name][self.joined[info.name][0]][0]
+                shape = list(value[0].shape)
+                shape[spot] = sum(part.shape[spot] for part in value)
+                arrays[info.name] = _described(tuple(shape), value[0].dtype)
+            elif value is not None:
+                arrays[info.name] = _laid_out(value)
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
