@@ -85,7 +85,7 @@ class StepOperation(StepKernels):
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
     def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
@@ -275,9 +275,9 @@ class StepOperation(StepKernels):
         if target.shape != shape:
             raise Refusal("out-shape", "out", describe(target), f"shape {shape} for {name}", shape)
         if not target.flags.writeable:
-            raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
+            raise Refusal("out-read-only", "out", "a read-only array", "a writable array")
         if not target.flags.c_contiguous and overlaps_itself(target):
-            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
+            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that do not overlap")
         same = [other for other in self.in_place.get(name, ()) if resolution.places[other] == places]
         others = [
             (info.parameter, part)
