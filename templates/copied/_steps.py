@@ -201,7 +201,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -213,14 +213,19 @@ class StepOperation(StepKernels):
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
     def plan_of(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        arrays: Mapping[str, Array],
+        out: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept."""
+        """The plan of a call; that of one without gaps is kept, unless `out` said a data type."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
         said = dict(zip(self.attributes, attributes))
-        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+        if plain and (out is None or all(said[name] is not None for name in self.dtype_attributes or ())):
             try:
                 key = self.key_of_plan(given, attributes)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
