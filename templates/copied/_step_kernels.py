@@ -127,6 +127,8 @@ class StepKernels(Operation):
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
     contractions: tuple[_contractions.Contraction, ...] = ()
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
+    # By output, the inputs whose memory it may have.
+    in_place: Mapping[str, tuple[str, ...]] = member(default_factory=dict)
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)

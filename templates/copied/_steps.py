@@ -84,7 +84,7 @@ class StepOperation(StepKernels):
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
     def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
@@ -188,7 +188,7 @@ class StepOperation(StepKernels):
         targets = self.wanted(resolution, targets, out)
         for name, target in zip(self.outputs, targets):
             if target is not None:
-                self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
+                self.checked(name, target, resolution, DTYPES[row[name]], given, targets)
         inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
         arrays: dict[str, Array] = {name: walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
@@ -201,7 +201,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -213,14 +213,19 @@ class StepOperation(StepKernels):
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
     def plan_of(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        arrays: Mapping[str, Array],
+        out: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept."""
+        """The plan of a call; that of one without gaps is kept, unless `out` said a data type."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
         said = dict(zip(self.attributes, attributes))
-        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+        if plain and (out is None or all(said[name] is not None for name in self.dtype_attributes or ())):
             try:
                 key = self.key_of_plan(given, attributes)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
@@ -265,18 +270,25 @@ class StepOperation(StepKernels):
         return [by_name.get(name) for name in self.outputs]
 
     def checked(
-        self, name: str, target: Array, shape: tuple[int, ...], dtype: Any, given: Sequence[Any], targets: Sequence[Any]
+        self, name: str, target: Array, resolution: Steps, dtype: Any, given: Sequence[Any], targets: Sequence[Any]
     ) -> None:
         """Refuse an array that `name` cannot be written into; nothing has been written yet."""
+        shape, places = resolution.outputs[name].shape, resolution.outputs[name].places
         if target.dtype != dtype:
             raise Refusal("out-dtype", "out", describe(target), f"dtype {dtype} for {name}")
         if target.shape != shape:
             raise Refusal("out-shape", "out", describe(target), f"shape {shape} for {name}", shape)
         if not target.flags.writeable:
-            raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
+            raise Refusal("out-read-only", "out", "a read-only array", "a writable array")
         if not target.flags.c_contiguous and overlaps_itself(target):
-            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
-        others = [(i.parameter, part) for i, value in zip(self.inputs, given) for part in _parts(value)]
+            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that do not overlap")
+        same = [other for other in self.in_place.get(name, ()) if resolution.places[other] == places]
+        others = [
+            (info.parameter, part)
+            for info, value in zip(self.inputs, given)
+            for part in _parts(value)
+            if not (info.name in same and _same_cells(part, target))
+        ]
         others += [("another output", other) for other in targets if other is not target]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
@@ -296,14 +308,36 @@ class StepOperation(StepKernels):
         team, size = plan.workers(workers)
         plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        lists = [name for name, (_, size) in self.joined.items() if not size or len(self.joined) > 1]
+        return [*super().copies(given), *(f"{name}: steps read several of its arrays at once" for name in lists)]
+
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        arrays = {}
+        for info, value in zip(self.inputs, given):
+            if type(value) is tuple:  # described as the array that they make
+                spot = resolution.places[info.name][self.joined[info.name][0]][0]
+                shape = list(value[0].shape)
+                shape[spot] = sum(part.shape[spot] for part in value)
+                arrays[info.name] = _described(tuple(shape), value[0].dtype)
+            elif value is not None:
+                arrays[info.name] = _laid_out(value)
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
         told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
         return None, lambda workers: plan.workers(workers)[1], told
+
+
+def _same_cells(value: Any, target: Array) -> bool:
+    """Whether an input is the array to write into: of the same memory, cell by cell."""
+    return (
+        isinstance(value, np.ndarray)
+        and (value.dtype, value.shape, value.strides) == (target.dtype, target.shape, target.strides)
+        and value.__array_interface__["data"][0] == target.__array_interface__["data"][0]
+    )
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
