@@ -49,7 +49,7 @@ class StepOperation(StepKernels):
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
-            plan = CALLS[self.key_of_plan(inputs, attributes)]
+            plan = CALLS[self.key_of_plan(inputs, attributes, out)]
             if specialize is None and (out is None or type(out) is ndarray):
                 result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
@@ -76,15 +76,16 @@ class StepOperation(StepKernels):
             missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         """A hashable key of all that a call without gaps depends on; see `_remember.key`.
 
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
         """
+        stated = out.dtype if self.dtype_attributes and out is not None else None
         if len(inputs) == 1:
             (a,) = inputs
-            return self.function, dumps(attributes), a.dtype, a.shape
-        told: list[Any] = [self.function, dumps(attributes)]
+            return self.function, dumps(attributes), stated, a.dtype, a.shape
+        told: list[Any] = [self.function, dumps(attributes), stated]
         for value in inputs:
             if value is None:
                 told.append(None)
@@ -188,7 +189,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -200,16 +201,20 @@ class StepOperation(StepKernels):
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
     def plan_of(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        arrays: Mapping[str, Array],
+        out: Any,
     ) -> StepPlan:
         """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given) and not resolution.absent
-        said = dict(zip(self.attributes, attributes))
-        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+        if plain and (out is None or type(out) is ndarray):
             try:
-                key = self.key_of_plan(given, attributes)
+                key = self.key_of_plan(given, attributes, out)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
                 return plan
             if _remember.attributes_of(key) is not None:
@@ -289,8 +294,12 @@ class StepOperation(StepKernels):
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
-        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
-        return None, lambda workers: plan.workers(workers)[1], told
+        told = [
+            (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
+        ]
+        told += self.told_products(plan)
+        told += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
+        return None, lambda workers: plan.workers(workers)[1], tuple(told)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
