@@ -22,8 +22,8 @@ from support.package import package
 from support.random_contractions import DTYPES, ROWS, Drawn
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
-COUNT = 12
-FINISHES = {3: "max({0}, 0)", 7: "{0} * 0.5 + 1"}  # by the number of the spec
+COUNT = 9
+FINISHES = {7: "max({0} * 0.5, 1)"}  # by the number of the spec
 REDUCES = (5, 7)  # those of one `reduce`
 Made = tuple[Library, ModuleType, list[Drawn]]
 

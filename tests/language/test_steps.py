@@ -57,6 +57,8 @@ REFUSED = (
     ("avg_pool_backward", "required: true, length: any", "length: any", "shape-of", "every call must give it"),
     ("avg_pool_backward", "shape_of: diff_src", "shape_of: diff_dst", "shape-of", "no output 'diff_dst'"),
     ("avg_pool_backward", "dims: {N: N, C: C, X: O}}\noutputs", "dims: {N: N, C: C, X: O}}\n  - {name: shape, shape_of: diff_src}\noutputs", "steps-key", "say it as an attribute"),
+    ("nearest", "floor(o * I / T)", "floor(o * I / T) + 1", "neutral", "a spatial axis that a call does not have this must be 0"),
+    ("max_pool", "- dst[n, c, o] max= src[n, c, o * S + k * D - P]", "- {do: 'dst[n, c, o] max= src[n, c, o * S + k * D - P]', where: [o > 0]}", "neutral", "this must hold"),
     ("nearest", "floor(o * I / T)", "o * I / T", "semantics-index", "say floor(a / b)"),
     ("nearest", "floor(o * I / T)", "floor(T / o)", "semantics-index", "a divisor of integers is made of symbols"),
     ("gelu", "gelu_tanh: dst", "gelu_tan: dst", "step-cases", "exactly the words of 'mathematical'"),

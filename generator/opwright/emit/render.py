@@ -231,8 +231,9 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         },
     )
     if any(op.stepped for op in ops):
-        lanes = {"dtypes": tuple(DTYPES.values()), "lanes": SUMS}
-        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: {"head": head, **lanes})
+        halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
+        view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
+        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: view)
     files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
     files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
