@@ -85,7 +85,7 @@ class StepOperation(StepKernels):
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
     def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
@@ -222,12 +222,12 @@ class StepOperation(StepKernels):
         arrays: Mapping[str, Array],
         out: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept."""
+        """The plan of a call; that of one without gaps is kept, unless `out` said a data type."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
         unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
-        alone = len(given) == 1 and unsaid  # whose key, made in `call`, leaves out what `out` says
+        alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
         if plain and not alone and (out is None or type(out) is ndarray):
             try:
                 key = self.key_of_plan(given, attributes, out)
@@ -282,9 +282,9 @@ class StepOperation(StepKernels):
         if target.shape != shape:
             raise Refusal("out-shape", "out", describe(target), f"shape {shape} for {name}", shape)
         if not target.flags.writeable:
-            raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
+            raise Refusal("out-read-only", "out", "a read-only array", "a writable array")
         if not target.flags.c_contiguous and overlaps_itself(target):
-            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
+            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that do not overlap")
         same = [other for other in self.in_place.get(name, ()) if resolution.places[other] == places]
         others = [
             (info.parameter, part)
@@ -311,9 +311,22 @@ class StepOperation(StepKernels):
         team, size = plan.workers(workers)
         plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        lists = [name for name, (_, size) in self.joined.items() if not size or len(self.joined) > 1]
+        return [*super().copies(given), *(f"{name}: steps read several of its arrays at once" for name in lists)]
+
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        arrays = {}
+        for info, value in zip(self.inputs, given):
+            if type(value) is tuple:  # described as the array that they make
+                spot = resolution.places[info.name][self.joined[info.name][0]][0]
+                shape = list(value[0].shape)
+                shape[spot] = sum(part.shape[spot] for part in value)
+                arrays[info.name] = _described(tuple(shape), value[0].dtype)
+            elif value is not None:
+                arrays[info.name] = _laid_out(value)
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)

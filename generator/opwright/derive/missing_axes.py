@@ -108,7 +108,7 @@ def neutrals(op: Op) -> Iterator[Problem]:
                 if wrong[0][1] is not True:
                     what = f"{'an extent' if wrong[0][1] else 'an index'} would be {missing.value(wrong[0][0])}"
                     what += f", not {wrong[0][1]}"
-                message = f"{neutral} is not neutral: on a spatial axis that a call does not have {what}"
+                message = f"{neutral} is not neutral: on a spatial axis that a call does not have, {what}"
                 yield Problem(at, "neutral", f"{message}; write neutral: {better} for '{symbol}'")
                 break
 

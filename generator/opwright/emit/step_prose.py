@@ -217,7 +217,7 @@ def _needed(tensor: Tensor) -> str:
         return f"optional, else {tensor.absent or 0}"
     if tensor.joined:
         return f"a list of arrays, joined along {tensor.joined}"
-    return f"may be stretched along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
+    return f"may be broadcast along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
 
 
 def _entry(step: Step) -> StepEntry:
