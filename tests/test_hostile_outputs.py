@@ -80,7 +80,7 @@ HAZARDS: dict[str, Callable[[Path, Path], object]] = {
         outputs("../outside/secret", str(outside / "secret"), "c/../../outside/secret", "", ".", "c")
     ),
     "a manifest of other shapes": lambda place, outside: place.write_text(manifest({"c/one.c": [1]})),
-    "a manifest that is a number": lambda place, outside: place.write_text("1" * 10_000),
+    "a manifest that is one": lambda place, outside: place.write_text("1" * 10_000),
 }
 PLACES = ["", *FILES, "c", "c/engine", "docs", "c/old.c", "caf\udce9"]
 

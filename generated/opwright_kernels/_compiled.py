@@ -90,8 +90,8 @@ class Compiled(Description):
             if best.fast and not isa.fast:
                 why = dict(self.choice(label)[1])[best.name]
                 warnings.warn(
-                    f"{self.function}: {label} is left to portable kernels, many times slower than those for"
-                    f" {best.name}: {why}",
+                    f"{self.function}: {label} falls back to portable kernels, which are many times slower than those"
+                    f" for {best.name}: {why}",
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -123,7 +123,7 @@ def _reasons(
     rejected = []
     for name, condition in operation.classes:
         if name == resolution.group_class:
-            why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
+            why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class applies"))
             break
         values = ", ".join(
             f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()

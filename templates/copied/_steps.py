@@ -49,7 +49,18 @@ class StepOperation(StepKernels):
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
-            plan = CALLS[self.key_of_plan(inputs, attributes)]
+            if len(inputs) == 1:  # written out, because a loop over inputs would take as long as all the rest
+                (a,) = inputs
+                plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape]
+                plain = plan.quick and out is None and threads is None and specialize is None
+                if plain and type(a) is ndarray and a.flags.carray:
+                    address, (kind, _, shape, dtype) = plan.ffi.from_buffer, plan.outputs[0]
+                    result = empty(shape, dtype)
+                    at, to = address(plan.inputs[0][0], a), address(kind, result)
+                    plan.kernel(at, to, plan.sizes, 0, plan.phases, *plan.room)
+                    return result
+            else:
+                plan = CALLS[self.key_of_plan(inputs, attributes)]
             if specialize is None and (out is None or type(out) is ndarray):
                 result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
@@ -73,7 +84,7 @@ class StepOperation(StepKernels):
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
     def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
@@ -105,7 +116,7 @@ class StepOperation(StepKernels):
                 arguments.append(address(kind, value if bits is None else value.getfield(bits)))
         arguments += plan.lists
         if out is not None:
-            (kind, bits, shape, dtype), *more = plan.outputs
+            (_, _, shape, dtype), *more = plan.outputs
             if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
                 return None
             if any(value is not None and share_memory(out, value) for value in inputs):
@@ -122,8 +133,10 @@ class StepOperation(StepKernels):
             team, size = plan.alone
         else:
             team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
-        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
-        return results[0] if len(results) == 1 else tuple(results)
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size) if size else plan.ffi.NULL)
+        if len(plan.returned) == 1:
+            return results[plan.returned[0]]
+        return tuple([results[position] for position in plan.returned])
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -175,7 +188,7 @@ class StepOperation(StepKernels):
         targets = self.wanted(resolution, targets, out)
         for name, target in zip(self.outputs, targets):
             if target is not None:
-                self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
+                self.checked(name, target, resolution, DTYPES[row[name]], given, targets)
         inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
         arrays: dict[str, Array] = {name: walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
@@ -205,7 +218,7 @@ class StepOperation(StepKernels):
         """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
-        plain = plain and all(value is None or type(value) is ndarray for value in given) and not resolution.absent
+        plain = plain and all(value is None or type(value) is ndarray for value in given)
         said = dict(zip(self.attributes, attributes))
         if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
             try:
@@ -252,18 +265,25 @@ class StepOperation(StepKernels):
         return [by_name.get(name) for name in self.outputs]
 
     def checked(
-        self, name: str, target: Array, shape: tuple[int, ...], dtype: Any, given: Sequence[Any], targets: Sequence[Any]
+        self, name: str, target: Array, resolution: Steps, dtype: Any, given: Sequence[Any], targets: Sequence[Any]
     ) -> None:
         """Refuse an array that `name` cannot be written into; nothing has been written yet."""
+        shape, places = resolution.outputs[name].shape, resolution.outputs[name].places
         if target.dtype != dtype:
             raise Refusal("out-dtype", "out", describe(target), f"dtype {dtype} for {name}")
         if target.shape != shape:
             raise Refusal("out-shape", "out", describe(target), f"shape {shape} for {name}", shape)
         if not target.flags.writeable:
-            raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
+            raise Refusal("out-read-only", "out", "a read-only array", "a writable array")
         if not target.flags.c_contiguous and overlaps_itself(target):
-            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
-        others = [(i.parameter, part) for i, value in zip(self.inputs, given) for part in _parts(value)]
+            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that do not overlap")
+        same = [other for other in self.in_place.get(name, ()) if resolution.places[other] == places]
+        others = [
+            (info.parameter, part)
+            for info, value in zip(self.inputs, given)
+            for part in _parts(value)
+            if not (info.name in same and _same_cells(part, target))
+        ]
         others += [("another output", other) for other in targets if other is not target]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
@@ -291,6 +311,15 @@ class StepOperation(StepKernels):
         plan = self.planned_steps(resolution, arrays)
         told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
         return None, lambda workers: plan.workers(workers)[1], told
+
+
+def _same_cells(value: Any, target: Array) -> bool:
+    """Whether an input is the array to write into: of the same memory, cell by cell."""
+    return (
+        isinstance(value, np.ndarray)
+        and (value.dtype, value.shape, value.strides) == (target.dtype, target.shape, target.strides)
+        and value.__array_interface__["data"][0] == target.__array_interface__["data"][0]
+    )
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

@@ -209,7 +209,7 @@ def test_one_broken_unit_does_not_keep_the_others_from_being_built(tmp_path, cac
 
 def test_a_cc_that_is_no_command_is_told(unit, monkeypatch):
     monkeypatch.setenv("CC", "gcc 'x" + "y" * 9999)
-    with pytest.raises(ok.BuildError, match=r"CC is .*\.\.\.., which is no command: No closing quotation") as caught:
+    with pytest.raises(ok.BuildError, match=r"CC is .*\.\.\.., which is not a command: No closing quotation") as caught:
         _load.load(unit)
     assert len(str(caught.value)) < 200
 
@@ -218,10 +218,10 @@ def test_a_cc_that_is_no_command_is_told(unit, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "freedom"),
     [
-        ("-ffast-math", "to take NaN for impossible, to reorder sums"),
+        ("-ffast-math", "to assume that NaN does not occur, to reorder sums"),
         ("-O0 -ffast-math", "to reorder sums"),
         ("-Ofast", "to reorder sums"),
-        ("-ffinite-math-only", "to take NaN for impossible;"),
+        ("-ffinite-math-only", "to assume that NaN does not occur;"),
         ("-fno-signed-zeros", "to ignore the sign of zero;"),
         ("-freciprocal-math", "to multiply by reciprocals;"),
         ("-funsafe-math-optimizations", "to reorder sums"),

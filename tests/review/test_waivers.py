@@ -42,7 +42,7 @@ def refused(text: str) -> list[tuple[str, int, str]]:
         ({"fingerprint": None}, "missing-key", "'fingerprint' is missing"),
         ({"reason": None}, "missing-key", "'reason' is missing"),
         ({"expires": "next year"}, "name", "a date, as 2030-01-31"),
-        ({"expires": "2030-02-30"}, "waiver-date", "'2030-02-30' is no day"),
+        ({"expires": "2030-02-30"}, "waiver-date", "'2030-02-30' is not a date"),
         ({"expires": "2030-07-01"}, "waiver-date", "within 180 days"),
         ({"expires": None}, "missing-key", "'expires' is missing"),
         ({"until": "2030-02-01"}, "unknown-key", "unknown key 'until'"),

@@ -37,7 +37,11 @@ class Verdict:
             return f"not checked: {self.witness}"
         if self.ulp == 0 and self.right:
             return f"{self.witness}: equal"
-        judged = "all within the rounding of their sums" if self.right else "WRONG: more than the rounding of sums"
+        judged = (
+            "all within the rounding error of their sums"
+            if self.right
+            else "WRONG: more than the rounding error of their sums"
+        )
         return f"{self.witness}: largest difference {self.ulp} ulp, {judged}"
 
 

@@ -72,7 +72,7 @@ def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str
         olds, news = (job.result() for job in jobs)
     troubles = [f"{word}: {done.trouble}" for word, answers in (("before", olds), ("after", news))
                 for done in answers if done.trouble]  # fmt: skip
-    note = troubles[0] if troubles else "no small call that both sides take runs it here"
+    note = troubles[0] if troubles else "no small call that both sides accept runs it here"
     found = {name: Value(name, note=note) for name in sorted(wanted)}
     for call, old, new in zip(calls, olds, news, strict=True):
         if old.kernel in wanted and old.result is not None and new.result is not None:
@@ -129,6 +129,6 @@ def summary(review: Review, finding: Finding) -> str:
     elif run:
         parts = [f"values are bit-identical in {len(run)}"]
     if left := len(finding.moved.kernels) - len(run):
-        why = next((value.note for value in values if not value.calls), "one side has no such code")
+        why = next((value.note for value in values if not value.calls), "only one side has this code")
         parts.append(f"{left} not run: {why}")
     return "; ".join(parts)
