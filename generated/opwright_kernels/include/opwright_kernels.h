@@ -2710,6 +2710,7 @@ typedef struct opwright_batch_norm_forward_training_sizes {
     int64_t spread_at; //
     int64_t batch_mean_sum__at; //
     int64_t batch_variance_sum__at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_batch_norm_forward_training_sizes;
@@ -5251,6 +5252,7 @@ typedef struct opwright_group_norm_sizes {
     int64_t dst_sum__at; //
     int64_t mean_sum__at; //
     int64_t variance_sum__at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_group_norm_sizes;
@@ -5911,6 +5913,7 @@ typedef struct opwright_layer_norm_sizes {
     int64_t spread_at; //
     int64_t mean_sum__at; //
     int64_t variance_sum__at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_layer_norm_sizes;
@@ -6437,6 +6440,7 @@ typedef struct opwright_log_softmax_sizes {
     int64_t dst_A[64]; //
     int64_t peak_at; //
     int64_t total_at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_log_softmax_sizes;
@@ -7816,6 +7820,7 @@ typedef struct opwright_rms_norm_sizes {
     int64_t dst_B[64]; //
     int64_t dst_C[64]; //
     int64_t total_at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_rms_norm_sizes;
@@ -9099,6 +9104,8 @@ typedef struct opwright_soft_max_sizes {
     int64_t peak_at; //
     int64_t base_at; //
     int64_t total_at; //
+    int64_t shared_0__at; //
+    int64_t shared_1__at; //
     int64_t word_mode; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
