@@ -367,6 +367,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _laid_out(value: Any) -> Array:
+    if isinstance(value, (list, tuple)):  # of arrays that are joined, the first
+        return _laid_out(value[0])
     if type(value) is ndarray:
         return walkable(value)
     return _described(value.shape, value.dtype)
