@@ -221,7 +221,7 @@ class StepOperation(StepKernels):
         arrays: Mapping[str, Array],
         out: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept, unless `out` said a data type."""
+        """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
