@@ -60,7 +60,7 @@ class StepOperation(StepKernels):
                     plan.kernel(at, to, plan.sizes, 0, plan.phases, *plan.room)
                     return result
             else:
-                plan = CALLS[self.key_of_plan(inputs, attributes)]
+                plan = CALLS[self.key_of_plan(inputs, attributes, out)]
             if specialize is None and (out is None or type(out) is ndarray):
                 result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
@@ -87,7 +87,7 @@ class StepOperation(StepKernels):
             missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         """A hashable key of all that a call without gaps depends on; see `_remember.key`.
 
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
@@ -95,7 +95,8 @@ class StepOperation(StepKernels):
         if len(inputs) == 1:
             (a,) = inputs
             return self.function, dumps(attributes), a.dtype, a.shape
-        told: list[Any] = [self.function, dumps(attributes)]
+        stated = out.dtype if self.dtype_attributes and out is not None else None
+        told: list[Any] = [self.function, dumps(attributes), stated]
         for value in inputs:
             if value is None:
                 told.append(None)
@@ -201,7 +202,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -213,16 +214,22 @@ class StepOperation(StepKernels):
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
     def plan_of(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        arrays: Mapping[str, Array],
+        out: Any,
     ) -> StepPlan:
         """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
-        said = dict(zip(self.attributes, attributes))
-        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+        unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
+        alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
+        if plain and not alone and (out is None or type(out) is ndarray):
             try:
-                key = self.key_of_plan(given, attributes)
+                key = self.key_of_plan(given, attributes, out)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
                 return plan
             if _remember.attributes_of(key) is not None:
@@ -303,14 +310,31 @@ class StepOperation(StepKernels):
         team, size = plan.workers(workers)
         plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        lists = [name for name, (_, size) in self.joined.items() if not size or len(self.joined) > 1]
+        return [*super().copies(given), *(f"{name}: steps read several of its arrays at once" for name in lists)]
+
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        arrays = {}
+        for info, value in zip(self.inputs, given):
+            if type(value) is tuple:  # described as the array that they make
+                spot = resolution.places[info.name][self.joined[info.name][0]][0]
+                shape = list(value[0].shape)
+                shape[spot] = sum(part.shape[spot] for part in value)
+                arrays[info.name] = _described(tuple(shape), value[0].dtype)
+            elif value is not None:
+                arrays[info.name] = _laid_out(value)
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
-        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
-        return None, lambda workers: plan.workers(workers)[1], told
+        told = [
+            (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
+        ]
+        told += self.told_products(plan)
+        told += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
+        return None, lambda workers: plan.workers(workers)[1], tuple(told)
 
 
 def _same_cells(value: Any, target: Array) -> bool:
@@ -342,6 +366,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _laid_out(value: Any) -> Array:
+    if isinstance(value, (list, tuple)):  # of arrays that are joined, the first
+        return _laid_out(value[0])
     if type(value) is ndarray:
         return walkable(value)
     return _described(value.shape, value.dtype)
