@@ -202,7 +202,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -214,14 +214,19 @@ class StepOperation(StepKernels):
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
     def plan_of(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        arrays: Mapping[str, Array],
+        out: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept."""
+        """The plan of a call; that of one without gaps is kept, unless `out` said a data type."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
         said = dict(zip(self.attributes, attributes))
-        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+        if plain and (out is None or all(said[name] is not None for name in self.dtype_attributes or ())):
             try:
                 key = self.key_of_plan(given, attributes)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
@@ -304,9 +309,22 @@ class StepOperation(StepKernels):
         team, size = plan.workers(workers)
         plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        lists = [name for name, (_, size) in self.joined.items() if not size or len(self.joined) > 1]
+        return [*super().copies(given), *(f"{name}: steps read several of its arrays at once" for name in lists)]
+
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        arrays = {}
+        for info, value in zip(self.inputs, given):
+            if type(value) is tuple:  # described as the array that they make
+                spot = resolution.places[info.name][self.joined[info.name][0]][0]
+                shape = list(value[0].shape)
+                shape[spot] = sum(part.shape[spot] for part in value)
+                arrays[info.name] = _described(tuple(shape), value[0].dtype)
+            elif value is not None:
+                arrays[info.name] = _laid_out(value)
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
@@ -343,6 +361,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _laid_out(value: Any) -> Array:
+    if isinstance(value, (list, tuple)):  # of arrays that are joined, the first
+        return _laid_out(value[0])
     if type(value) is ndarray:
         return walkable(value)
     return _described(value.shape, value.dtype)

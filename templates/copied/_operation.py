@@ -163,6 +163,14 @@ class Operation(Compiled):
             return None
         return value if type(value) is TensorSpec else to_array(info.parameter, value)
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        return [
+            f"{info.parameter}: its elements are not {'aligned' if value.flags.c_contiguous else 'contiguous'}"
+            for info, value in zip(self.inputs, given)
+            if isinstance(value, np.ndarray) and not info.states_shape and self.copied(value)
+        ]
+
     def copied(self, value: Array) -> bool:
         """Whether a call copies an array before its kernel can read it."""
         return not is_ready(value)

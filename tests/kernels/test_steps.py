@@ -392,6 +392,12 @@ def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, M
     given = kernels.TensorSpec((4, 3, 5), "float32")
     assert kernels.infer_shape("reduce_sum", given, axes=[1], keep_dims=True) == (4, 1, 5)
     assert kernels.infer_shape("layer_norm", given, begin_norm_axis=1, use_affine=False) == ((4, 3, 5), (4,), (4,))
+    several = [kernels.TensorSpec((2, 3), "float32"), real(2, 5)]
+    assert kernels.infer_shape("concat", several, axis=1) == (2, 8)
+    assert kernels.infer_shape("static_transpose", given, order=[2, 0, 1]) == (5, 4, 3)
+    assert kernels.infer_shape("static_reshape", given, shape=[0, -1], special_zero=True) == (4, 15)
+    assert "copied first: nothing" in str(kernels.explain("concat", several, axis=1))
+    assert "src: steps read several of its arrays" in str(kernels.explain("joined_rows", [real(2, 3), real(1, 3)]))
     told = str(kernels.explain("soft_max", given, axis=1))
     assert "soft_max_f32_" in told
     assert "(before" in told or "before" in told

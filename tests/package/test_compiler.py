@@ -237,6 +237,19 @@ def test_a_compiler_that_breaks_the_numerics_is_refused(unit, cache, monkeypatch
     assert entries(cache) == []
 
 
+def test_a_compiler_that_links_denormals_away_is_refused(unit, cache, monkeypatch, tmp_path):
+    """As newer ones do with -mdaz-ftz, which leaves no trace in what they compile."""
+    compiler = tmp_path / "newer"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *"-###"*) echo "ld crtfastmath.o";; *) exec gcc "$@";; esac\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(
+        ok.BuildError, match=r"breaks the numerics that kernels promise: .* is free to take denormals for zero"
+    ):
+        _load.load(unit)
+    assert entries(cache) == []
+
+
 @pytest.mark.parametrize("name", ["gcc", "clang"])
 def test_flags_that_keep_the_numerics_are_taken(unit, monkeypatch, name):
     if shutil.which(name) is None:

@@ -1,7 +1,7 @@
-"""What several steps of a phase compute alike, computed once: a step of its own, whose array the others read.
+"""What steps of a phase compute several times, computed once: a step of its own, whose array the others read.
 
 In: a program and its phases. Out: the program with such steps. Only functions that cost much more than memory are worth
-it: softmax needs its exponentials twice. The bits stay the same.
+it: softmax needs its exponentials twice, a normalisation its root once for many cells. The bits stay the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ..language.expr import Binary, Call, Expr, Name, Read, Unary
 from .program import Array, Formula, Part, Program
 
 COSTLY = frozenset({"exp", "exp2", "log", "log1p", "tanh", "erf", "pow"})
+ROOTS = frozenset({"sqrt", "rsqrt"})  # which cost more than memory only where one serves many cells
 
 
 def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]]) -> Program:
@@ -25,7 +26,7 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
             users = [n for n, part in enumerate(rest) if tree in _costly(part)]
             read = {node.tensor for node in expr.reads(tree)}
             between = rest[users[0] : users[-1]]
-            if len(users) < 2 or any(part.target.tensor in read for part in between):
+            if not users or any(part.target.tensor in read for part in between):
                 continue
             name = f"shared_{sum(array.startswith('shared_') for array in arrays)}_"
             letters = [letter for letter in found.letters if letter in expr.names(tree)]
@@ -41,11 +42,12 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
 
 
 def _repeated(parts: Sequence[Part], own: Sequence[str], found: Program) -> list[Expr]:
-    """The costly values that stand in more than one step, for each letter of tasks; the widest first."""
+    """The costly values of several steps, or of fewer letters than their step; the widest first."""
     seen: dict[Expr, int] = {}
     for part in parts:
         for tree in _costly(part):
-            seen[tree] = seen.get(tree, 0) + 1
+            narrow = not set(part.letters) <= expr.names(tree)
+            seen[tree] = seen.get(tree, 0) + (2 if narrow else tree.function in COSTLY)
     trees = [tree for tree, times in seen.items() if times > 1 and set(own) <= expr.names(tree)]
     return sorted((tree for tree in trees if _inside(found, tree)), key=expr.depth, reverse=True)
 
@@ -58,12 +60,15 @@ def _inside(found: Program, tree: Expr) -> bool:
     )
 
 
-def _costly(part: Part) -> list[Expr]:
-    """The costly values of a step that has one formula and no guards."""
-    if part.by is not None or part.where:
+def _costly(part: Part) -> list[Call]:
+    """The costly values of a step without guards, whatever word chooses its formula."""
+    if part.where:
         return []
-    nodes = expr.walk(part.formulas[0].value)
-    return [*dict.fromkeys(node for node in nodes if isinstance(node, Call) and node.function in COSTLY)]
+    first, *others = (
+        [node for node in expr.walk(formula.value) if isinstance(node, Call) and node.function in COSTLY | ROOTS]
+        for formula in part.formulas
+    )
+    return [*dict.fromkeys(node for node in first if all(node in other for other in others))]
 
 
 def _replaced(part: Part, old: Expr, new: Read) -> Part:
