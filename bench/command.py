@@ -144,7 +144,7 @@ def _machine(options: Options, workers: Processes, out: Console) -> dict[str, An
 
 def _timed(worker: Any, way: str) -> float:
     try:
-        worker.ask("check", way, None)  # PyTorch's first call took 26 ms to start its threads, then 8 us each
+        worker.ask("check", way, None)  # PyTorch's first call starts its threads
         return float(median(undisturbed(lambda: worker.ask("time", way, 0.02))))
     except Refused:
         return float("inf")

@@ -131,7 +131,7 @@ def serve(name: str, threads: int, connection: Connection) -> None:
         try:
             if worker is None:
                 worker = Worker(candidate.load(name, threads))
-                gc.freeze()  # what PyTorch imports takes 0.1 s to walk, at every row
+                gc.freeze()  # the modules of PyTorch are many objects to walk at every row
             answer = "done", getattr(worker, method)(*arguments)
         except ImportError as error:
             answer = "refused", f"{error.name} is not installed"

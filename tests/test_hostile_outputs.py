@@ -80,7 +80,7 @@ HAZARDS: dict[str, Callable[[Path, Path], object]] = {
         outputs("../outside/secret", str(outside / "secret"), "c/../../outside/secret", "", ".", "c")
     ),
     "a manifest of other shapes": lambda place, outside: place.write_text(manifest({"c/one.c": [1]})),
-    "a manifest that is a number": lambda place, outside: place.write_text("1" * 10_000),
+    "a manifest that is one": lambda place, outside: place.write_text("1" * 10_000),
 }
 PLACES = ["", *FILES, "c", "c/engine", "docs", "c/old.c", "caf\udce9"]
 
@@ -163,6 +163,55 @@ def test_an_output_that_cannot_be_a_folder_is_a_wrong_usage(
         assert cli.main(["generate", "--spec", str(spec), "--output", str(tmp_path / target)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def exported(output: Path, into: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Export a package in time; whether it was, and else one line says why."""
+    with in_time():
+        code = cli.main(["export", str(into), "--name", "copied", "--output", str(output)])
+    said = capsys.readouterr().err
+    assert code in (0, 2)
+    assert len(said.splitlines()) == (code != 0)
+    assert len(said) < 1000
+    return code == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+@pytest.mark.parametrize("hazard", [name for name in HAZARDS if name not in ("nothing", "a large file")])
+def test_an_export_copies_a_package_whole_or_leaves_nothing(
+    tmp_path: Path, hazard: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside, output, into = tmp_path / "outside", tmp_path / "output", tmp_path / "into"
+    for place in (into, into / "copied", output / "c" / "more", output / "docs", output):
+        for path in (into, output):
+            clear(path)
+        prepared(output, outside, [("c/old.c", "nothing")])
+        if place != into:
+            into.mkdir()
+        clear(place)
+        HAZARDS[hazard](place, outside)
+        done = exported(output, into, capsys)
+        assert sorted(path.name for path in outside.iterdir() if path.name != "copied") == ["secret"]
+        assert (outside / "secret").read_text() == "secret"
+        copied = into / "copied"
+        if done:
+            assert all((copied / path).read_text() == text for path, text in FILES.items() if path != "docs/one.md")
+            assert not any(path.is_symlink() for path in copied.rglob("*"))
+        elif place != copied:
+            assert not os.path.lexists(copied)
+        if hazard.startswith(("a link", "a dangling", "a pipe")):
+            assert done == (place == into and hazard == "a link outside")
+
+
+def test_a_package_is_not_exported_into_itself_through_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, outside = tmp_path / "output", tmp_path / "outside"
+    prepared(output, outside, [("c/old.c", "nothing")])
+    (tmp_path / "link").symlink_to(output)
+    assert not exported(tmp_path / "link", output / "docs", capsys)
+    assert not exported(output, tmp_path / "link" / "docs", capsys)
+    assert exported(tmp_path / "link", tmp_path / "into", capsys)
 
 
 def test_a_new_package_is_told_in_a_line_and_many_files_in_a_few(

@@ -5,13 +5,13 @@
 Abs, AbsBackward, Add, AvgPool, BatchNormForwardTraining, BatchNormInference, BatchNormTrainingBackward, BiasAdd,
 BiasAddBackward, Clamp, ClampBackward, Concat, ConvTranspose, ConvTransposeBackwardData,
 ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData, ConvolutionBackwardWeights, Dequantize, Divide,
-DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp, GELU, GELUBackward, GreaterEqual, GroupNorm, HardSigmoid,
-HardSigmoidBackward, HardSwish, HardSwishBackward, Interpolate, InterpolateBackward, LayerNorm, LayerNormBackward,
-LeakyReLU, Log, LogSoftmax, LogSoftmaxBackward, MatMul, MaxPool, MaxPoolBackward, Maximum, Minimum, Mish,
-MishBackward, Multiply, PReLU, PReLUBackward, Pow, Quantize, RMSNorm, ReLU, ReLUBackward, Reciprocal, ReduceL1,
-ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, SigmoidBackward,
-SoftMax, SoftMaxBackward, SoftPlus, SoftPlusBackward, Sqrt, SqrtBackward, Square, SquaredDifference, StaticReshape,
-StaticTranspose, Subtract, Tanh, TanhBackward, TypeCast.
+DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp, GELU, GELUBackward, GenIndex, GreaterEqual, GroupNorm,
+HardSigmoid, HardSigmoidBackward, HardSwish, HardSwishBackward, Interpolate, InterpolateBackward, LayerNorm,
+LayerNormBackward, LeakyReLU, Log, LogSoftmax, LogSoftmaxBackward, MatMul, MaxPool, MaxPoolBackward, Maximum,
+Minimum, Mish, MishBackward, Multiply, PReLU, PReLUBackward, Pow, Quantize, RMSNorm, ReLU, ReLUBackward, Reciprocal,
+ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid,
+SigmoidBackward, SoftMax, SoftMaxBackward, SoftPlus, SoftPlusBackward, Sqrt, SqrtBackward, Square,
+SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tanh, TanhBackward, TypeCast.
 
 One function per operation: inputs by position, attributes by keyword. Arrays of NumPy, and anything with
 `__array_interface__` or DLPack. A call that the specification refuses raises SpecError and writes nothing.
@@ -57,6 +57,7 @@ _OPERATIONS = _interface.Operations(
         "exp": "Exp",
         "gelu": "GELU",
         "gelu_backward": "GELUBackward",
+        "gen_index": "GenIndex",
         "greater_equal": "GreaterEqual",
         "group_norm": "GroupNorm",
         "hard_sigmoid": "HardSigmoid",
@@ -152,6 +153,7 @@ __all__ = [
     "explain",
     "gelu",
     "gelu_backward",
+    "gen_index",
     "get_num_threads",
     "get_specialize",
     "greater_equal",

@@ -332,6 +332,14 @@ def gelu_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def gen_index(
+    src: ArrayLike,
+    *,
+    axis: int,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def greater_equal(
     src_0: ArrayLike,
     src_1: ArrayLike,

@@ -139,6 +139,7 @@ OPERATION = StepOperation(
     roles=(
         ("diff_src[x] = select(src[x] == 0, 0, diff_dst[x] * sign(src[x]))", {"x": "batch"}),
     ),
+    in_place={"diff_src": ("src", "diff_dst")},
     dtype_attributes={},
 )
 
@@ -170,8 +171,9 @@ def abs_backward(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/abs_backward.md
-    has every rule and formula.
+    all sizes. `out` may be the input itself, src or diff_dst, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written. docs/abs_backward.md has every rule and
+    formula.
     """
     return OPERATION.call(
         (src, diff_dst),

@@ -212,6 +212,7 @@ def resolve(
             "spread": (0, (0, 4096)),
             "batch_mean_sum_": (0, (0, 4096)),
             "batch_variance_sum_": (0, (0, 4096)),
+            "shared_0_": (0, (0, 4096)),
         },
         terms=sum((
             N * C * rules.prod(x_ for x_ in X),
@@ -287,6 +288,7 @@ OPERATION = StepOperation(
         ArrayInfo("spread", "between", {}),
         ArrayInfo("batch_mean_sum_", "between", {}),
         ArrayInfo("batch_variance_sum_", "between", {}),
+        ArrayInfo("shared_0_", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -313,6 +315,7 @@ OPERATION = StepOperation(
         Field("spread_at", "at", "spread", "", 0, 0),
         Field("batch_mean_sum__at", "at", "batch_mean_sum_", "", 0, 0),
         Field("batch_variance_sum__at", "at", "batch_variance_sum_", "", 0, 0),
+        Field("shared_0__at", "at", "shared_0_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

@@ -246,6 +246,7 @@ OPERATION = StepOperation(
             {"n": "columns", "c": "batch", "x": "columns"},
         ),
     ),
+    in_place={"dst": ("src",)},
     dtype_attributes={},
 )
 
@@ -290,8 +291,8 @@ def batch_norm_inference(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/batch_norm_inference.md has every rule and formula.
+    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
+    call breaks a rule, before anything is written. docs/batch_norm_inference.md has every rule and formula.
     """
     return OPERATION.call(
         (src, gamma, beta, mean, variance),

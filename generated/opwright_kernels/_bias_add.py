@@ -161,6 +161,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[n, c, x] = src[n, c, x] + bias[c]", {"n": "rows", "c": "batch", "x": "rows"}),
     ),
+    in_place={"dst": ("src",)},
     dtype_attributes={},
 )
 
@@ -196,8 +197,8 @@ def bias_add(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/bias_add.md has
-    every rule and formula.
+    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
+    call breaks a rule, before anything is written. docs/bias_add.md has every rule and formula.
     """
     return OPERATION.call(
         (src, bias),

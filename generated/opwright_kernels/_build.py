@@ -28,7 +28,7 @@ from ._threads import cpu_count
 from ._units import Target, Unit, buildable, python_include, targets
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of what is done, how many are, and how many there are in all."""
+"""Called with the name of the unit that is done, the number of finished units and the total."""
 Check = Callable[[Target, Path], bool]
 
 _LOG_LINES = 25  # of a failed build, shown in the error

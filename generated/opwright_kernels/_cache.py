@@ -51,10 +51,10 @@ def in_use(target: Target, entry: Path, own: bool = True) -> Iterator[Path]:
     with _private.opened(entry, own) as at:
         if own:
             if not _private.take(at, fcntl.LOCK_SH):
-                raise FileNotFoundError(f"{entry} is being cleared away")
+                raise FileNotFoundError(f"{entry} is being removed")
             with contextlib.suppress(OSError):
                 os.utime(at)  # used now
         expected = _private.read("sha256", at, own).decode("ascii", "replace")
         if hashlib.sha256(_private.read(target.file, at, own)).hexdigest() != expected:
-            raise OSError(f"{entry / target.file} is not what was put there")
+            raise OSError(f"{entry / target.file} has changed since it was built")
         yield entry / target.file

@@ -77,6 +77,10 @@ class Compiled(Description):
             probe=engine.probe,
         )
 
+    def engines(self) -> tuple[Unit, ...]:
+        """What calls may load beside the kernels."""
+        return ()
+
     def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""
         key = (self.function, isa.name, label if isa.fast else "", part)
@@ -90,8 +94,8 @@ class Compiled(Description):
             if best.fast and not isa.fast:
                 why = dict(self.choice(label)[1])[best.name]
                 warnings.warn(
-                    f"{self.function}: {label} is left to portable kernels, many times slower than those for"
-                    f" {best.name}: {why}",
+                    f"{self.function}: {label} falls back to portable kernels, which are many times slower than those"
+                    f" for {best.name}: {why}",
                     RuntimeWarning,
                     stacklevel=2,
                 )

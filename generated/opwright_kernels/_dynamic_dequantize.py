@@ -251,6 +251,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
+    in_place={"dst": ("src",)},
     dtype_attributes={},
 )
 
@@ -305,8 +306,8 @@ def dynamic_dequantize(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/dynamic_dequantize.md has every rule and formula.
+    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
+    call breaks a rule, before anything is written. docs/dynamic_dequantize.md has every rule and formula.
     """
     return OPERATION.call(
         (src, scales, zps),

@@ -80,7 +80,7 @@ def _taken(at: int, entry: Path, done: Callable[[], bool]) -> bool:
         if silent > SAID_AFTER and not told:
             told = True
             warnings.warn(
-                f"waiting for {holder}, which builds {entry.name} in {entry.parent} and has done nothing for"
+                f"waiting for {holder}, which builds {entry.name} in {entry.parent} and has made no progress for"
                 f" {silent:.0f} s; after {TAKEN_OVER_AFTER:.0f} s this process builds it itself",
                 RuntimeWarning,
                 stacklevel=2,

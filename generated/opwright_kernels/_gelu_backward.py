@@ -164,6 +164,7 @@ OPERATION = StepOperation(
         ),
         ("diff_src[x] = diff_dst[x] * 0.5 * (1 + level[x] + near[x] * slope[x])", {"x": "batch"}),
     ),
+    in_place={"diff_src": ("diff_dst",)},
     dtype_attributes={},
 )
 
@@ -199,8 +200,8 @@ def gelu_backward(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gelu_backward.md
-    has every rule and formula.
+    all sizes. `out` may be the input itself, diff_dst, if dtype, shape and strides agree. Raises SpecError
+    where the call breaks a rule, before anything is written. docs/gelu_backward.md has every rule and formula.
     """
     return OPERATION.call(
         (src, diff_dst),

@@ -182,6 +182,7 @@ def resolve(
             ),
             "mean_sum_": (0, (G, G, G)),
             "variance_sum_": (0, (G, G, G)),
+            "shared_0_": (0, (G, G, G)),
         },
         terms=sum((
             N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X),
@@ -242,6 +243,7 @@ OPERATION = StepOperation(
         ArrayInfo("dst_sum_", "between", {}),
         ArrayInfo("mean_sum_", "between", {}),
         ArrayInfo("variance_sum_", "between", {}),
+        ArrayInfo("shared_0_", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -267,6 +269,7 @@ OPERATION = StepOperation(
         Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
         Field("mean_sum__at", "at", "mean_sum_", "", 0, 0),
         Field("variance_sum__at", "at", "variance_sum_", "", 0, 0),
+        Field("shared_0__at", "at", "shared_0_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

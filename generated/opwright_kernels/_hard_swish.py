@@ -125,6 +125,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[x] = src[x] * (min(max(src[x] + 3, 0), 6) / 6)", {"x": "batch"}),
     ),
+    in_place={"dst": ("src",)},
     dtype_attributes={},
 )
 
@@ -154,8 +155,8 @@ def hard_swish(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/hard_swish.md has
-    every rule and formula.
+    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
+    call breaks a rule, before anything is written. docs/hard_swish.md has every rule and formula.
     """
     return OPERATION.call(
         (src,),

@@ -70,7 +70,7 @@ def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     missing = [info.parameter for info in operation.inputs if info.parameter not in given and not info.optional]
     missing += [name for name in operation.attributes if name not in given and name not in operation.defaults]
     if missing:
-        raise TypeError(f"{operation.function} misses the arguments {', '.join(missing)}")
+        raise TypeError(f"{operation.function}lacks the arguments {', '.join(missing)}")
     inputs = [given.get(name) for name in names]
     return inputs, [given.get(name, operation.defaults.get(name)) for name in operation.attributes]
 
@@ -91,7 +91,7 @@ def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
     for operation in operations:
         chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
         found = [operation.unit(isa, label, part) for isa, label in chosen for part in operation.parts(isa)]
-        units += {unit.name: unit for unit in found}.values()
+        units += {unit.name: unit for unit in (*found, *operation.engines())}.values()
     return [str(path) for path in _build.build(units, progress)]
 
 

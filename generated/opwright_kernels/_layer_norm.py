@@ -159,6 +159,7 @@ def resolve(
             "spread": (0, (0, 4096)),
             "mean_sum_": (0, (0, 4096)),
             "variance_sum_": (0, (0, 4096)),
+            "shared_0_": (0, (0, 4096)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
@@ -217,6 +218,7 @@ OPERATION = StepOperation(
         ArrayInfo("spread", "between", {}),
         ArrayInfo("mean_sum_", "between", {}),
         ArrayInfo("variance_sum_", "between", {}),
+        ArrayInfo("shared_0_", "between", {}),
     ),
     fields=(
         Field("B_rank", "rank", "B", "", 0, 0),
@@ -236,6 +238,7 @@ OPERATION = StepOperation(
         Field("spread_at", "at", "spread", "", 0, 0),
         Field("mean_sum__at", "at", "mean_sum_", "", 0, 0),
         Field("variance_sum__at", "at", "variance_sum_", "", 0, 0),
+        Field("shared_0__at", "at", "shared_0_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

@@ -79,6 +79,7 @@ def resolve(
         between={
             "peak": (0, (4096, 0)),
             "total": (0, (4096, 0)),
+            "shared_0_": (0, (4096, 0)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -124,6 +125,7 @@ OPERATION = StepOperation(
         ArrayInfo("dst", "output", {"B": "B", "C": "", "A": "A"}),
         ArrayInfo("peak", "between", {}),
         ArrayInfo("total", "between", {}),
+        ArrayInfo("shared_0_", "between", {}),
     ),
     fields=(
         Field("B_rank", "rank", "B", "", 0, 0),
@@ -139,6 +141,7 @@ OPERATION = StepOperation(
         Field("dst_A", "stride", "dst", "A", 64, 0),
         Field("peak_at", "at", "peak", "", 0, 0),
         Field("total_at", "at", "total", "", 0, 0),
+        Field("shared_0__at", "at", "shared_0_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

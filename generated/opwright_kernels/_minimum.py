@@ -151,6 +151,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[x] = min(src_0[x], src_1[x])", {"x": "batch"}),
     ),
+    in_place={"dst": ("src_0", "src_1")},
     dtype_attributes={},
 )
 
@@ -187,8 +188,9 @@ def minimum(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/minimum.md has
-    every rule and formula.
+    all sizes. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written. docs/minimum.md has every rule and
+    formula.
     """
     return OPERATION.call(
         (src_0, src_1),

@@ -165,6 +165,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
+    in_place={"dst": ("src",)},
     dtype_attributes={"dtype": "dst"},
 )
 
@@ -205,8 +206,8 @@ def quantize(
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/quantize.md has
-    every rule and formula.
+    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
+    call breaks a rule, before anything is written. docs/quantize.md has every rule and formula.
     """
     return OPERATION.call(
         (src,),

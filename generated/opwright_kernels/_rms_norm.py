@@ -99,6 +99,7 @@ def resolve(
         lists={},
         between={
             "total": (0, (0, 4096)),
+            "shared_0_": (0, (0, 4096)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
@@ -149,6 +150,7 @@ OPERATION = StepOperation(
         ArrayInfo("gamma", "input", {"C": "C"}, absent=1.0),
         ArrayInfo("dst", "output", {"B": "B", "C": "C"}),
         ArrayInfo("total", "between", {}),
+        ArrayInfo("shared_0_", "between", {}),
     ),
     fields=(
         Field("B_rank", "rank", "B", "", 0, 0),
@@ -162,6 +164,7 @@ OPERATION = StepOperation(
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_C", "stride", "dst", "C", 64, 0),
         Field("total_at", "at", "total", "", 0, 0),
+        Field("shared_0__at", "at", "shared_0_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

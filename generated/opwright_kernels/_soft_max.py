@@ -104,9 +104,11 @@ def resolve(
         absent=frozenset((*(() if keep_stats else ("stats",)), )),
         lists={},
         between={
-            "peak": (0, (4096, 0, 0)),
-            "base": (0, (4096, 0, 0)),
-            "total": (0, (4096, 0, 0)),
+            "peak": (0, (512, 0, 0)),
+            "base": (0, (512, 0, 0)),
+            "total": (0, (512, 0, 0)),
+            "shared_0_": (0, (C * 512, C, C)),
+            "shared_1_": (0, (512, 0, 0)),
         },
         terms=sum((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -165,6 +167,8 @@ OPERATION = StepOperation(
         ArrayInfo("peak", "between", {}),
         ArrayInfo("base", "between", {}),
         ArrayInfo("total", "between", {}),
+        ArrayInfo("shared_0_", "between", {}),
+        ArrayInfo("shared_1_", "between", {}),
     ),
     fields=(
         Field("B_rank", "rank", "B", "", 0, 0),
@@ -184,6 +188,8 @@ OPERATION = StepOperation(
         Field("peak_at", "at", "peak", "", 0, 0),
         Field("base_at", "at", "base", "", 0, 0),
         Field("total_at", "at", "total", "", 0, 0),
+        Field("shared_0__at", "at", "shared_0_", "", 0, 0),
+        Field("shared_1__at", "at", "shared_1_", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),

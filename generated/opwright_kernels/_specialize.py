@@ -148,7 +148,7 @@ def library(key: Any, literals: Literals, unit: Callable[[], Unit]) -> Fixed | N
 def explained(plan: Plan | None, wanted: Wanted) -> tuple[bool, str]:
     """Whether a call would run with constants, and what would be done about it, in words."""
     if plan is None or plan.specialisation is None:
-        return False, "at run time: this kernel has no other text"
+        return False, "at run time: this kernel has no specialised version"
     file, found = literals(plan)
     if not file:
         return False, "at run time, which is as fast here"

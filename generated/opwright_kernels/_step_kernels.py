@@ -19,7 +19,7 @@ from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
 from ._dtypes import BITS, C_TYPES, DTYPES
-from ._operation import Operation
+from ._operation import SERIAL_TERMS, Operation
 from ._rules import Extent
 from ._schedules import Lanes, Schedule
 from ._step_sizes import LINE, ArrayInfo, Field, Sizes
@@ -78,15 +78,16 @@ class StepPlan:
     sizes: Any
     terms: int
     ffi: Any
-    inputs: tuple[
-        tuple[Any, Any], ...
-    ]  # per input the C type of its pointer, and the dtype of its bits where it needs one
+    inputs: tuple[tuple[Any, Any], ...]  # per input the C type of its pointer, and the dtype of its bits, if any
     absent: tuple[Any, ...]  # per input what stands for one that is left out
     lists: tuple[Any, ...]
     outputs: tuple[tuple[Any, Any, tuple[int, ...], Any], ...]  # C type, bits, shape and dtype
     workers: Callable[[int], tuple[Any, int]]  # for a number of them, the team and the bytes of memory
     alone: tuple[Any, int]
     phases: int
+    returned: tuple[int, ...]  # the outputs that the call has
+    quick: bool  # one input and one output that have buffers, no memory, nothing for more than one thread
+    room: tuple[Any, Any]  # no team and no memory
     schedules: tuple[tuple[str, Schedule], ...]
     keeps: tuple[Any, ...]  # what other pointers lead to
 
@@ -127,6 +128,8 @@ class StepKernels(Operation):
     dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
     contractions: tuple[_contractions.Contraction, ...] = ()
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
+    # By output, the inputs whose memory it may have.
+    in_place: Mapping[str, tuple[str, ...]] = member(default_factory=dict)
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
@@ -193,6 +196,15 @@ class StepKernels(Operation):
             workers=workers,
             alone=workers(1),
             phases=len(self.phases),
+            returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
+            quick=(
+                len(self.inputs) == len(self.outputs) == 1
+                and not any(bits(name) for name in (self.inputs[0].name, self.outputs[0]))
+                and not any(info.role == "list" for info in self.arrays_)
+                and resolution.terms < SERIAL_TERMS
+                and workers(1)[1] == 0
+            ),
+            room=(ffi.NULL, ffi.NULL),
             schedules=tuple(told.schedules),
             keeps=tuple(keeps),
         )
@@ -228,6 +240,21 @@ class StepKernels(Operation):
                 first = order.pop()[0][0] if before else phase
                 order.append(((first, phase + 1), None))
         return tuple(order)
+
+    def told_products(self, plan: StepPlan) -> list[tuple[str, str]]:
+        """For `explain`: the phases that the engine of contractions computes, and how."""
+        order = plan.kernel.order if isinstance(plan.kernel, Mixed) else ()
+        return [(f"{one.left} * {one.right}", one.told()) for one, ways in order if ways is not None]
+
+    def engines(self) -> tuple[Unit, ...]:
+        """The libraries of the engine of contractions that calls may need."""
+        labels = set()
+        for number, (_, row) in enumerate(self.rows):
+            for one in self.contractions:
+                dtypes = {row.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
+                labels.add(_contractions.label_of({DTYPES[name] for name in dtypes}, DTYPES[self.accumulate[number]]))
+        best = [(label, _contractions.best(label)) for label in sorted(label for label in labels if label)]
+        return tuple(_contractions.unit(isa, label) for label, isa in best if isa is not None)
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":

@@ -50,7 +50,18 @@ class StepOperation(StepKernels):
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
-            plan = CALLS[self.key_of_plan(inputs, attributes)]
+            if len(inputs) == 1:  # written out, because a loop over inputs would take as long as all the rest
+                (a,) = inputs
+                plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape]
+                plain = plan.quick and out is None and threads is None and specialize is None
+                if plain and type(a) is ndarray and a.flags.carray:
+                    address, (kind, _, shape, dtype) = plan.ffi.from_buffer, plan.outputs[0]
+                    result = empty(shape, dtype)
+                    at, to = address(plan.inputs[0][0], a), address(kind, result)
+                    plan.kernel(at, to, plan.sizes, 0, plan.phases, *plan.room)
+                    return result
+            else:
+                plan = CALLS[self.key_of_plan(inputs, attributes, out)]
             if specialize is None and (out is None or type(out) is ndarray):
                 result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
@@ -74,10 +85,10 @@ class StepOperation(StepKernels):
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
-            missing = Refusal("memory", "out", f"more than there is ({error})", "arrays that fit into memory")
+            missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         """A hashable key of all that a call without gaps depends on; see `_remember.key`.
 
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
@@ -85,7 +96,8 @@ class StepOperation(StepKernels):
         if len(inputs) == 1:
             (a,) = inputs
             return self.function, dumps(attributes), a.dtype, a.shape
-        told: list[Any] = [self.function, dumps(attributes)]
+        stated = out.dtype if self.dtype_attributes and out is not None else None
+        told: list[Any] = [self.function, dumps(attributes), stated]
         for value in inputs:
             if value is None:
                 told.append(None)
@@ -106,7 +118,7 @@ class StepOperation(StepKernels):
                 arguments.append(address(kind, value if bits is None else value.getfield(bits)))
         arguments += plan.lists
         if out is not None:
-            (kind, bits, shape, dtype), *more = plan.outputs
+            (_, _, shape, dtype), *more = plan.outputs
             if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
                 return None
             if any(value is not None and share_memory(out, value) for value in inputs):
@@ -123,8 +135,10 @@ class StepOperation(StepKernels):
             team, size = plan.alone
         else:
             team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
-        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
-        return results[0] if len(results) == 1 else tuple(results)
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size) if size else plan.ffi.NULL)
+        if len(plan.returned) == 1:
+            return results[plan.returned[0]]
+        return tuple([results[position] for position in plan.returned])
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -176,7 +190,7 @@ class StepOperation(StepKernels):
         targets = self.wanted(resolution, targets, out)
         for name, target in zip(self.outputs, targets):
             if target is not None:
-                self.checked(name, target, resolution.outputs[name].shape, DTYPES[row[name]], given, targets)
+                self.checked(name, target, resolution, DTYPES[row[name]], given, targets)
         inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
         arrays: dict[str, Array] = {name: walkable(value) for name, value in inputs.items() if name not in self.joined}
         written: dict[str, Array] = {}
@@ -189,7 +203,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -201,16 +215,22 @@ class StepOperation(StepKernels):
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
     def plan_of(
-        self, resolution: Steps, given: Sequence[Any], attributes: tuple[Any, ...], arrays: Mapping[str, Array]
+        self,
+        resolution: Steps,
+        given: Sequence[Any],
+        attributes: tuple[Any, ...],
+        arrays: Mapping[str, Array],
+        out: Any,
     ) -> StepPlan:
         """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
-        plain = plain and all(value is None or type(value) is ndarray for value in given) and not resolution.absent
-        said = dict(zip(self.attributes, attributes))
-        if plain and all(said[name] is not None for name in self.dtype_attributes or ()):
+        plain = plain and all(value is None or type(value) is ndarray for value in given)
+        unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
+        alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
+        if plain and not alone and (out is None or type(out) is ndarray):
             try:
-                key = self.key_of_plan(given, attributes)
+                key = self.key_of_plan(given, attributes, out)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
                 return plan
             if _remember.attributes_of(key) is not None:
@@ -253,18 +273,25 @@ class StepOperation(StepKernels):
         return [by_name.get(name) for name in self.outputs]
 
     def checked(
-        self, name: str, target: Array, shape: tuple[int, ...], dtype: Any, given: Sequence[Any], targets: Sequence[Any]
+        self, name: str, target: Array, resolution: Steps, dtype: Any, given: Sequence[Any], targets: Sequence[Any]
     ) -> None:
         """Refuse an array that `name` cannot be written into; nothing has been written yet."""
+        shape, places = resolution.outputs[name].shape, resolution.outputs[name].places
         if target.dtype != dtype:
             raise Refusal("out-dtype", "out", describe(target), f"dtype {dtype} for {name}")
         if target.shape != shape:
             raise Refusal("out-shape", "out", describe(target), f"shape {shape} for {name}", shape)
         if not target.flags.writeable:
-            raise Refusal("out-read-only", "out", "a read-only array", "an array that may be written")
+            raise Refusal("out-read-only", "out", "a read-only array", "a writable array")
         if not target.flags.c_contiguous and overlaps_itself(target):
-            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that lie apart")
-        others = [(i.parameter, part) for i, value in zip(self.inputs, given) for part in _parts(value)]
+            raise Refusal("out-overlap", "out", "an array whose cells share memory", "cells that do not overlap")
+        same = [other for other in self.in_place.get(name, ()) if resolution.places[other] == places]
+        others = [
+            (info.parameter, part)
+            for info, value in zip(self.inputs, given)
+            for part in _parts(value)
+            if not (info.name in same and _same_cells(part, target))
+        ]
         others += [("another output", other) for other in targets if other is not target]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
@@ -284,14 +311,40 @@ class StepOperation(StepKernels):
         team, size = plan.workers(workers)
         plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size))
 
+    def copies(self, given: Sequence[Any]) -> list[str]:
+        """What a call copies before its kernel can read it, and why."""
+        lists = [name for name, (_, size) in self.joined.items() if not size or len(self.joined) > 1]
+        return [*super().copies(given), *(f"{name}: steps read several of its arrays at once" for name in lists)]
+
     def planned_for(self, resolution: Any, given: Sequence[Any], isa: _isa.Isa) -> tuple[None, Any, Any]:
         row = self.rows[resolution.row][1]
-        arrays = {info.name: _laid_out(value) for info, value in zip(self.inputs, given) if value is not None}
+        arrays = {}
+        for info, value in zip(self.inputs, given):
+            if type(value) is tuple:  # described as the array that they make
+                spot = resolution.places[info.name][self.joined[info.name][0]][0]
+                shape = list(value[0].shape)
+                shape[spot] = sum(part.shape[spot] for part in value)
+                arrays[info.name] = _described(tuple(shape), value[0].dtype)
+            elif value is not None:
+                arrays[info.name] = _laid_out(value)
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
-        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
-        return None, lambda workers: plan.workers(workers)[1], told
+        told = [
+            (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
+        ]
+        told += self.told_products(plan)
+        told += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
+        return None, lambda workers: plan.workers(workers)[1], tuple(told)
+
+
+def _same_cells(value: Any, target: Array) -> bool:
+    """Whether an input is the array to write into: of the same memory, cell by cell."""
+    return (
+        isinstance(value, np.ndarray)
+        and (value.dtype, value.shape, value.strides) == (target.dtype, target.shape, target.strides)
+        and value.__array_interface__["data"][0] == target.__array_interface__["data"][0]
+    )
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
@@ -314,6 +367,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _laid_out(value: Any) -> Array:
+    if isinstance(value, (list, tuple)):  # of arrays that are joined, the first
+        return _laid_out(value[0])
     if type(value) is ndarray:
         return walkable(value)
     return _described(value.shape, value.dtype)

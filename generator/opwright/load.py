@@ -70,13 +70,15 @@ def _texts(folder: Path, root: Path, problems: Problems) -> dict[str, str]:
         except SpecInvalid as invalid:
             problems.extend(invalid.problems)
     if not any(not Path(name).name.startswith("_") for name in texts) and not problems:
-        problems.note(Mark(_relative(folder, root)), "file", "there is no operation in this folder (no *.yaml file)")
+        problems.note(
+            Mark(_relative(folder, root)), "file", "there is no operation in this folder (it has no *.yaml file)"
+        )
     return texts
 
 
 def _check_path(path: Path, folder: Path, name: str) -> None:
     if not FILE_NAME.fullmatch(path.name):
-        message = f"{path.name!r} is no name for a spec: letters, digits, dots, dashes and underscores"
+        message = f"{path.name!r} is not a valid name for a spec: use letters, digits, dots, dashes and underscores"
         raise SpecInvalid([Problem(Mark(name), "file-name", message)])
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
@@ -97,7 +99,7 @@ def read_text(path: Path, name: str) -> str:
     mark = Mark(name)
     try:
         if not path.is_file():
-            raise SpecInvalid([Problem(mark, "file", "this is no regular file")])
+            raise SpecInvalid([Problem(mark, "file", "this is not a regular file")])
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
@@ -168,7 +170,7 @@ def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
         return None
     except ReaderError as error:
         mark = Mark(name, *_position(text[: error.position]))
-        problems.note(mark, "yaml", f"the character U+{ord(text[error.position]):04X} may not stand in YAML")
+        problems.note(mark, "yaml", f"the character U+{ord(text[error.position]):04X} is not allowed in YAML")
         return None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         problems.note(Mark(name), "yaml", f"not YAML: {str(error).splitlines()[0][:200]}")
@@ -203,7 +205,7 @@ def _refuse_hostile(text: str, name: str, loader: type[yaml.SafeLoader | yaml.CS
         if count > MAX_EVENTS:
             raise refuse("yaml-size", f"a spec file has at most {MAX_EVENTS} nodes")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            message = "anchors and aliases are not part of the spec language; name shared things in _common.yaml"
+            message = "anchors and aliases are not part of the spec language; name shared entries in _common.yaml"
             raise refuse("yaml-anchor", message)
         if getattr(event, "tag", None) is not None:
             raise refuse("yaml-tag", "tags are not part of the spec language")
@@ -230,13 +232,13 @@ def _check_common(common: Common, problems: Problems) -> None:
         for item in items:
             name = getattr(item, key)
             if not name or (type(item), name) in seen:
-                problems.note(item.at, "shared-name", f"a shared entry needs a {key} that no other has")
+                problems.note(item.at, "shared-name", f"a shared entry needs a {key} of its own")
             seen.add((type(item), name or ""))
     shared: tuple[Node, ...]
     shared = (*common.attributes, *common.classes, *common.constraints, *common.discrepancies, *common.let.values())
     for item in shared:
         if getattr(item, "use", None) is not None:
-            problems.note(item.at, "shared-use", f"an entry of {COMMON} stands for itself and has no `use`")
+            problems.note(item.at, "shared-use", f"an entry of {COMMON} cannot have `use`")
 
 
 def _merge(base: N, over: N) -> N:

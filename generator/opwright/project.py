@@ -42,6 +42,12 @@ def checkout() -> Path | None:
     return root if (root / "spec").is_dir() and (root / "templates").is_dir() else None
 
 
+def own_templates() -> Path:
+    """The templates of the checkout that this module runs from, else those that the wheel carries."""
+    own = checkout()
+    return own / "templates" if own else CARRIED / "templates"
+
+
 def _around(here: Path) -> Path | None:
     """The folder with specs that a directory is or lies in, not above its repository."""
     for folder in (here, *here.parents):
@@ -79,7 +85,7 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # a link to itself
-        raise UsageError(f"{path} leads nowhere: {error}") from None
+        raise UsageError(f"{path} cannot be resolved: {error}") from None
 
 
 def spec_folder(spec: Path) -> Path:

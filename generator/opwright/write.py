@@ -72,7 +72,7 @@ def write(folder: Path, files: Mapping[str, str]) -> list[Difference]:
     obstacles = {_obstacle(folder, path) for path in files} - {None}
     if obstacles:
         named = inert(", ".join(sorted(map(str, obstacles))[:3]))
-        raise UsageError(f"{named}: a link or no folder where one belongs, or a folder where a file does; delete it")
+        raise UsageError(f"{named}: a link, or a file in place of a folder, or a folder in place of a file; delete it")
     try:
         for path in order:
             target = folder / path
@@ -94,7 +94,7 @@ def _check_folder(folder: Path) -> None:
     except OSError:  # a file among its parents, a name that is too long
         fits = False
     if not fits:
-        raise UsageError(f"{inert(str(folder))} is no folder and cannot become one")
+        raise UsageError(f"{inert(str(folder))} is not a folder and cannot be created")
 
 
 def _obstacle(folder: Path, path: str) -> Path | None:

@@ -134,7 +134,7 @@ def dtype_word(name: str, value: object, words: Words, default: str | None) -> s
     if value is None and default is not None:  # of an input that no row takes: that is refused with the rows
         value = default if default in words.spellings else next(iter(words.spellings))
     if value is None:
-        raise Refusal(f"{name}-missing", name, "not given", "the data type of the output, here or by `out`")
+        raise Refusal(f"{name}-missing", name, "not given", "the data type of the output, given here or by `out`")
     return word(name, value, words)
 
 
@@ -163,7 +163,7 @@ def positions(name: str, value: object, tensor: str, axes: int) -> tuple[int, ..
 def before(name: str, place: int, fixed: int) -> int:
     """How many axes the run in front of a place has, where `fixed` others stand there too."""
     if place < fixed:
-        raise Refusal(f"{name}-range", name, f"axis {place}", f"at least {fixed}: so many axes stand before it", fixed)
+        raise Refusal(f"{name}-range", name, f"axis {place}", f"at least {fixed}, the number of axes before it", fixed)
     return place - fixed
 
 
@@ -254,7 +254,7 @@ def joined(symbol: str, parts: Sequence[tuple[str, Extent | None, bool]]) -> Ext
 def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool) -> None:
     """An input that only some calls have."""
     if value is not None and not wanted:
-        raise Refusal(f"{name}-unwanted", name, "given", f"left out, unless {say}")
+        raise Refusal(f"{name}-unwanted", name, "given", f"omitted, unless {say}")
     if value is None and wanted and not optional:
         raise Refusal(f"{name}-missing", name, "not given", f"an array, since {say}", wrong_kind=True)
 
@@ -271,7 +271,7 @@ def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps
         return entries
     if keeps and any(entry == 0 for entry in entries[len(whole) :]):
         got = f"{list(entries)}, with a 0 behind the last axis of {_say(whole)}"
-        raise Refusal(f"{name}-range", name, got, "0 where there is an extent to keep")
+        raise Refusal(f"{name}-range", name, got, "0 only where there is an extent to keep")
     found = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
     cells = math.prod(whole)
     others = math.prod(entry for entry in found if entry != -1)

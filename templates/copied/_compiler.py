@@ -36,11 +36,11 @@ Answer = TypeVar("Answer")
 # Each of these calls stays in the assembly of a compiler that computes as IEEE 754 has it, and is found to be dead by
 # one that was allowed not to, by a flag in CC or by default, whatever macros it defines.
 _PROMISES = {
-    "opwright_nan": "to take NaN for impossible",
+    "opwright_nan": "to assume that NaN does not occur",
     "opwright_order": "to reorder sums",
     "opwright_zero": "to ignore the sign of zero",
     "opwright_quotient": "to multiply by reciprocals",
-    "opwright_width": "to compute in other widths than float and double",
+    "opwright_width": "to compute in precisions other than float and double",
 }
 _NUMERICS = """
 void opwright_nan(void), opwright_order(void), opwright_zero(void), opwright_quotient(void), opwright_width(void);
@@ -73,7 +73,7 @@ def find() -> Compiler:
     try:
         wanted = shlex.split(text)
     except ValueError as error:
-        raise BuildError(f"CC is {quoted(text)}, which is no command: {error}") from error
+        raise BuildError(f"CC is {quoted(text)}, which is not a command: {error}") from error
     names = wanted[:1] or ["cc", "gcc", "clang"]
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
@@ -135,10 +135,13 @@ def check_numerics(command: tuple[str, ...]) -> None:
     ]
     kept = [answer.stdout for answer in answers if not answer.returncode]
     broken = [freedom for name, freedom in _PROMISES.items() if any(name not in assembly for assembly in kept)]
+    # What -mdaz-ftz says, no code shows: an object that is linked turns denormals off in every thread that loads it.
+    if "crtfastmath" in call([*command, "-O2", "-shared", "-###", "-x", "c", os.devnull, "-o", os.devnull]).stdout:
+        broken.append("to take denormals for zero")
     if broken:
         raise BuildError(
             f"the C compiler breaks the numerics that kernels promise: {_shown(command)} is free {', '.join(broken)};"
-            " leave -ffast-math and its like out of CC"
+            " remove -ffast-math and similar flags from CC"
         )
 
 

@@ -99,7 +99,7 @@ def read(value: Any) -> np.ndarray[Any, Any]:
                 array = np.from_dlpack(value)
                 if array.flags.writeable:  # NumPy takes unversioned capsules as read-only for want of a flag
                     return array
-        except Exception:  # of whatever kind; most often a dtype, and asking NumPy in vain takes 5 us
+        except Exception:  # of whatever kind; most often a dtype; a failure costs more than _read
             _unknown_to_numpy.add(value.dtype)
     return _read(value)
 
@@ -111,7 +111,7 @@ def _read(value: Any) -> np.ndarray[Any, Any]:
         capsule = value.__dlpack__()
     name = _name_of(capsule)
     if name not in _USED:
-        raise BufferError(f"its DLPack capsule is called {name!r}")
+        raise BufferError(f"its DLPack capsule has the name {name!r}")
     address = _pointer_of(capsule, name)
     layout = _MANAGED if name == b"dltensor" else _VERSIONED
     fields = layout.unpack(ctypes.string_at(address, layout.size))

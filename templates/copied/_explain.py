@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from . import _isa, _specialize, _team, _threads
 from ._description import VariantInfo, provenance
 from ._errors import Refusal
@@ -95,11 +93,7 @@ def explain(
         variant=variant,
         why=why,
         rejected=rejected,
-        copies=tuple(
-            f"{info.parameter}: its elements are not {'aligned' if value.flags.c_contiguous else 'contiguous'}"
-            for info, value in zip(operation.inputs, given)
-            if isinstance(value, np.ndarray) and not info.states_shape and operation.copied(value)
-        ),
+        copies=tuple(operation.copies(given)),
         threads=used,
         scratch_bytes=scratch(min(used, _team.MAX_WORKERS)) if scratch else 0,
         specialized=specialized,
@@ -122,7 +116,7 @@ def _reasons(
     rejected = []
     for name, condition in operation.classes:
         if name == resolution.group_class:
-            why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class fits"))
+            why.append(f"the call is {name}" + (f": {condition}" if condition else ": no other class applies"))
             break
         values = ", ".join(
             f"{symbol} = {resolution.values[symbol]}" for symbol in resolution.values if symbol in condition.split()

@@ -57,7 +57,7 @@ def _int_entry(argument: str, entries: Any, entry: object) -> int:
         meant = [_meant(entry) for entry in entries]
         raise wrong_kind(argument, describe(entries), "a list of integers", None if None in meant else meant)
     if not _INT64_MIN <= integer <= _INT64_MAX:
-        raise Refusal(f"{argument}-int64", argument, describe(entries), "integers that int64 can hold")
+        raise Refusal(f"{argument}-int64", argument, describe(entries), "integers that fit into int64")
     return integer
 
 
@@ -67,7 +67,7 @@ def int_scalar(argument: str, value: object) -> int:
     if integer is None:
         raise wrong_kind(argument, describe(value), "an integer", _meant(value))
     if not _INT64_MIN <= integer <= _INT64_MAX:
-        raise Refusal(f"{argument}-int64", argument, describe(value), "an integer that int64 can hold")
+        raise Refusal(f"{argument}-int64", argument, describe(value), "an integer that fits into int64")
     return integer
 
 
@@ -117,7 +117,7 @@ def real_scalar(argument: str, value: Any) -> float:
     try:
         return float(integer)
     except OverflowError:
-        raise Refusal(f"{argument}-range", argument, describe(value), "a number that float64 can hold") from None
+        raise Refusal(f"{argument}-range", argument, describe(value), "a number that fits into float64") from None
 
 
 def text(argument: str, value: Any) -> str:

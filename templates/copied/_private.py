@@ -64,7 +64,7 @@ def _walked(path: Path, open_ones: ExitStack) -> tuple[int, Path]:
         links += 1
         if status.st_uid not in trusted or links > _LINKS:
             link = f"the link {real / name}, which belongs to user {status.st_uid}"
-            raise BuildError(f"the way to the kernel cache leads over {link}; {_ELSEWHERE}")
+            raise BuildError(f"the path to the kernel cache contains {link}; {_ELSEWHERE}")
         target = PurePath(os.readlink(name, dir_fd=at))
         names += reversed(target.parts[target.is_absolute() :])
         if target.is_absolute():

@@ -19,7 +19,7 @@ from ._words import quoted
 
 Kernel = Callable[[int, int], object]
 
-# The table behind os.environ, as it is at any time: a look into it takes 0.04 us, os.environ.get 1.1.
+# The table behind os.environ, as it is at any time: looking into it is many times as fast as os.environ.get.
 _environment: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
 _VARIABLE = b"OPWRIGHT_NUM_THREADS"
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from opwright_kernels import _isa
 from support.generated import FULL, PACKAGE
 
 pytestmark = pytest.mark.hard
@@ -31,3 +32,16 @@ def test_kernels_touch_nothing_beside_their_arrays_and_scratch_on_any_number_of_
     for seed in range(20 if FULL else 1):
         done = guarded(seed, 2000 if FULL else 50, isa=isa)
         assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    "isa", [found.name for found in _isa.ISAS if found.needs <= _isa.cpu_flags()] if FULL else ["best"]
+)
+def test_kernels_of_steps_touch_nothing_beside_their_arrays_and_do_nothing_undefined(isa: str) -> None:
+    best = [found.name for found in _isa.ISAS if found.needs <= _isa.cpu_flags() and found.name != "avx512_bf16"][-1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE.parent)])}
+    arguments = map(str, (1, 200 if FULL else 4, 60 if FULL else 6, best if isa == "best" else isa))
+    command = [sys.executable, "-W", "ignore", "-m", "support.guarded_steps", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.endswith("right\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +13,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from opwright.derive.phases import in_place
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps
+from support.compilers import INCLUDE
 from support.package import package
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
@@ -153,6 +157,7 @@ CALLS: tuple[Call, ...] = (
     ("spread", [whole(2, 5, 4)], {"kernel": [3, 2], "strides": [2, 3]}),
     ("nearest", [whole(2, 5)], {"extents": [13]}),
     ("nearest", [whole(2, 5, 4, 3)], {"extents": [3, 9, 1]}),
+    ("nearest", [whole(2)], {"extents": []}),
     ("causal_scores", [real(2, 4, 5, 8), real(2, 2, 7, 8)], {"scale": 0.5}),
     ("causal_scores", [real(4, 5, 8), real(4, 3, 8)], {}),
     ("statistics", [real(3, 400)], {}),
@@ -340,9 +345,47 @@ def test_the_dtype_of_out_is_taken_where_the_attribute_is_not_given(made: tuple[
 
 
 def test_out_that_shares_memory_with_an_input_is_refused(made: tuple[Library, ModuleType]) -> None:
-    array = whole(4)
-    with pytest.raises(made[1].SpecError, match="shares memory"):
-        made[1].add(array, array, out=array)
+    array, wide = real(4, 4), real(5, 4)
+    for call in (
+        lambda: made[1].soft_max(array, out=array),
+        lambda: made[1].add(wide[:4], array, out=wide[1:]),
+        lambda: made[1].add(array, array.T, out=array),
+        lambda: made[1].static_transpose(array, order=[1, 0], out=array),
+    ):
+        with pytest.raises(made[1].SpecError, match="shares memory"):
+            call()
+
+
+def test_out_may_be_an_input_of_which_each_cell_makes_one_cell_alone(made: tuple[Library, ModuleType]) -> None:
+    library, kernels = made
+    tried = set()
+    for function, inputs, attributes in CALLS:
+        op, run = library.op(function), getattr(kernels, function)
+        if len(op.outputs) > 1 or not in_place(op):
+            continue
+        expected = run(*inputs, **attributes)
+        for number, tensor in enumerate(op.inputs):
+            given = [None if array is None else array.copy() for array in inputs]
+            target = given[number]
+            if tensor.name not in in_place(op)[op.output.name] or target.shape != expected.shape:
+                continue
+            if target.dtype != expected.dtype or attributes.get("order") not in (None, (0, 1, 2)):
+                continue
+            assert run(*given, **attributes, out=target, threads=2) is target
+            assert target.tobytes() == expected.tobytes()
+            tried.add((function, tensor.name))
+    assert tried >= {("add", "src_0"), ("add", "src_1"), ("gelu", "src"), ("static_transpose", "src")}
+
+
+def test_only_steps_that_reduce_nothing_and_read_a_cell_where_they_write_it_work_in_place(
+    made: tuple[Library, ModuleType],
+) -> None:
+    found = {op.function: in_place(op) for op in made[0].ops}
+    assert found["add"] == {"dst": ("src_0", "src_1")}
+    assert found["select"] == {"dst": ("cond", "src_0", "src_1")}
+    assert found["type_cast"] == {"dst": ("src",)}
+    for function in ("soft_max", "layer_norm", "mat_mul", "nearest", "concat", "statistics", "flattened", "bits"):
+        assert found[function] == {}
 
 
 def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, ModuleType]) -> None:
@@ -350,6 +393,40 @@ def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, M
     given = kernels.TensorSpec((4, 3, 5), "float32")
     assert kernels.infer_shape("reduce_sum", given, axes=[1], keep_dims=True) == (4, 1, 5)
     assert kernels.infer_shape("layer_norm", given, begin_norm_axis=1, use_affine=False) == ((4, 3, 5), (4,), (4,))
+    several = [kernels.TensorSpec((2, 3), "float32"), real(2, 5)]
+    assert kernels.infer_shape("concat", several, axis=1) == (2, 8)
+    assert kernels.infer_shape("static_transpose", given, order=[2, 0, 1]) == (5, 4, 3)
+    assert kernels.infer_shape("static_reshape", given, shape=[0, -1], special_zero=True) == (4, 15)
+    assert "copied first: nothing" in str(kernels.explain("concat", several, axis=1))
+    assert "src: steps read several of its arrays" in str(kernels.explain("joined_rows", [real(2, 3), real(1, 3)]))
     told = str(kernels.explain("soft_max", given, axis=1))
     assert "soft_max_f32_" in told
     assert "(before" in told or "before" in told
+
+
+EDGES = np.array(
+    [-np.nan, -np.inf, -3e38, -2147483904, -2147483648, -200, -128.5, -2.5, -0.5, -1e-45, -0.0], np.float32
+)
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8", "s32"])
+def test_f32_becomes_an_integer_as_f64_does(dtype: str, tmp_path: Path) -> None:
+    """Rounded half to even, clamped, NaN as 0: where the f32 and the f64 conversion differ, one of them is wrong."""
+    name = {"s8": "int8_t", "u8": "uint8_t", "s32": "int32_t"}[dtype]
+    source = tmp_path / "both.c"
+    source.write_text(
+        '#include "opwright_functions.h"\n'
+        f"void both(int n, const float *x, {name} *a, {name} *b)\n"
+        f"{{ for (int i = 0; i < n; ++i) {{ a[i] = opwright_{dtype}_of_f32(x[i]);"
+        f" b[i] = opwright_{dtype}_of_f64((double)x[i]); }} }}\n"
+    )
+    library = tmp_path / "both.so"
+    flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, *INCLUDE, str(source), "-o", str(library), "-lm"], check=True)
+    bits = np.arange(0, 2**32, 1021, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    values = np.concatenate([EDGES, -EDGES, bits, np.arange(-1000, 1000, dtype=np.float32) / 4])
+    integers = np.dtype(name.removesuffix("_t"))
+    found, wanted = np.zeros(values.size, integers), np.ones(values.size, integers)
+    both = ctypes.CDLL(str(library)).both
+    both(values.size, *(ctypes.c_void_p(array.ctypes.data) for array in (values, found, wanted)))
+    assert np.array_equal(found, wanted)

@@ -191,14 +191,14 @@ def test_a_file_that_is_no_utf8_is_refused_at_the_byte(tmp_path: Path) -> None:
 def test_a_directory_is_no_spec(tmp_path: Path) -> None:
     folder = folder_with(tmp_path)
     (folder / "dir.yaml").mkdir()
-    assert "this is no regular file" in folder_refusal(folder)
+    assert "this is not a regular file" in folder_refusal(folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     folder = folder_with(tmp_path)
     os.mkfifo(folder / "pipe.yaml")
-    assert "this is no regular file" in folder_refusal(folder)
+    assert "this is not a regular file" in folder_refusal(folder)
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import opwright_kernels
 import pytest
-from opwright.check.names import MODULES
+from opwright.emit.shared import modules
 from opwright.language.schema import Spelled
 from opwright.language.source import SpecInvalid
 from opwright.load import load, load_texts
@@ -249,11 +249,11 @@ def test_a_broken_rule_of_a_real_file_is_named_with_its_place(rule: str, name: s
             "'stride' in _common.yaml (did you mean 'strides'?)"),
         ("convolution.yaml", "op: Convolution", "Op: Convolution", "convolution.yaml:1:1: unknown-key: unknown key 'Op' "
             "(did you mean 'op'?)"),
-        ("_common.yaml", "    symbol: S\n", "    symbol: S\n    symbol: S\n", "_common.yaml:14:5: duplicate-key: 'symbol' stands here twice"),
+        ("_common.yaml", "    symbol: S\n", "    symbol: S\n    symbol: S\n", "_common.yaml:14:5: duplicate-key: 'symbol'appears twice"),
         ("convolution.yaml", "O: floor((I + PB", "O: floor((I + PBB", "convolution.yaml:53:17: unknown-symbol: unknown symbol 'PBB' "
             "(did you mean 'PB'?)"),
         ("convolution.yaml", '"max(S * (ceil(I / S)', '"max(S * (ceil(J / S)', "convolution.yaml:48:29: unknown-symbol: unknown symbol 'J'"),
-        ("convolution.yaml", "k * D - PB] * weights", "k * D - PB] * wieghts", "convolution.yaml:62:89: semantics-read: 'wieghts' is no "
+        ("convolution.yaml", "k * D - PB] * weights", "k * D - PB] * wieghts", "convolution.yaml:62:89: semantics-read: 'wieghts' is not a "
             "tensor that can be read here (did you mean 'weights'?)"),
     ],
 )  # fmt: skip
@@ -307,7 +307,7 @@ def test_no_operation_can_bear_the_name_of_a_module_or_page_of_the_package() -> 
     files = [*package.glob("*.py"), *package.glob("docs/*")]
     parts = {path.stem.strip("_").lower() for path in files} - set(opwright_kernels.operations())
     own = {op.function for op in load(FOLDER).ops}
-    assert parts - own <= MODULES
+    assert parts - own <= modules()
     assert len(parts - own) > 10
 
 

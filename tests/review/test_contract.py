@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
+from collections.abc import Sequence
 
 import pytest
 from opwright.derive.contract import contract_hash
+from opwright.derive.poly import NotPolynomial
+from opwright.language.model import Op
+from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
-from support import mutants, pairs, reviewing
+from opwright.review import compare
+from opwright.review.rules import RULES
+from opwright.review.walk import Edit
+from support import mutants, pairs, reviewing, structure_edits
 
 OP = f"{reviewing.FOLDER}/conv_transpose.yaml"
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
@@ -99,3 +108,68 @@ def test_a_letter_that_no_caller_writes_leaves_the_hash(letters: str):
 @pytest.mark.parametrize("names", ["bias offset", "strides steps", "output-padding-range output-padding-small"])
 def test_a_name_that_callers_write_changes_the_hash(names: str):
     assert renamed(*names.split()) != hashed()
+
+
+FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
+EDITS = 200 if FULL else 5  # of one set of specs
+SETS = [*(structure_edits.free(texts) for texts in pairs.bases()[:-1]), *structure_edits.steps()]
+UNPROVEN = ("-changed", "-rewritten")  # rules that go by a proof, of which the hash has a smaller one
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("part", range(4))
+def test_the_hash_changes_where_the_review_says_that_callers_notice(part: int):
+    wrong = []
+    with reviewing.remembered():
+        for number, texts in enumerate(SETS[part::4]):
+            base, chance = load_texts(texts), random.Random(100 * part + number)
+            for told, after in structure_edits.edits(texts, EDITS, chance):
+                try:
+                    head = load_texts(after)
+                except (SpecInvalid, NotPolynomial):
+                    continue
+                wrong += [(part, number, told, *found) for old in base.ops for new in head.ops
+                          if old.op == new.op and (found := disagreeing(old, new, compare.edits(base, head)))]  # fmt: skip
+    assert wrong == []
+
+
+def disagreeing(old: Op, new: Op, edits: Sequence[Edit]) -> list[str]:
+    """The rules of an operation's edits, where hash and rules say different things."""
+    own = [RULES[edit.rule] for edit in edits if edit.op == new.op]
+    changed, noticed = contract_hash(old) != contract_hash(new), any(rule.contract != "none" for rule in own)
+    proofs = any(rule.id.endswith(UNPROVEN) for rule in own)
+    beside = any(rule.area in ("class", "discrepancy") or "deprecation" in rule.id for rule in own)
+    return [] if changed == noticed or proofs or beside else sorted(rule.id for rule in own)
+
+
+# Edits of operations of steps: the file, what stands there, what it becomes.
+STEPS_UNNOTICED = (
+    ("soft_max", "peak", "top"), ("soft_max", "before: ", "front: "), ("soft_max", "classes", "kinds"),
+    ("add", "src_0[x] + src_1[x]", "src_1[x] + src_0[x]"), ("add", "{X: X}, broadcast: [X]", "{Y: X}, broadcast: [Y]"),
+    ("reduce_sum", "Sums over some", "Sums along some"), ("causal", "where: [t <= q + T - Q]", "where: [q + T - Q >= t]"),
+)  # fmt: skip
+STEPS_NOTICED = (
+    ("soft_max", "max=", "min="), ("soft_max", 'default: "-1"', 'default: "0"'), ("add", "[none, numpy]", "[numpy]"),
+    ("reduce_sum", '"true": [K, R]', '"true": [R, K]'), ("reduce_sum", "dst[k, 0] +=", "dst[k, 0] max="),
+    ("mat_mul", "may_lack: [M, N]", "may_lack: [M]"), ("add", "src_0: bf16, src_1: bf16", "src_0: f16, src_1: f16"),
+    ("add", "name: src_0", "name: first"), ("soft_max", "after: {symbol: A, run: true", "after: {symbol: A"),
+)  # fmt: skip
+
+
+def of_steps(name: str, *edits: tuple[str, str]) -> str:
+    text = structure_edits.text_of(name)
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return contract_hash(load_texts({f"{reviewing.FOLDER}/{name}.yaml": text}).ops[0])
+
+
+@pytest.mark.parametrize(("name", "old", "new"), STEPS_UNNOTICED)
+def test_what_callers_of_steps_do_not_notice_leaves_the_hash(name: str, old: str, new: str):
+    assert of_steps(name, (old, new)) == of_steps(name)
+
+
+@pytest.mark.parametrize(("name", "old", "new"), STEPS_NOTICED)
+def test_what_callers_of_steps_notice_changes_the_hash(name: str, old: str, new: str):
+    more = {"name: src_0": [("src_0: ", "first: "), ("src_0[", "first[")]}
+    assert of_steps(name, (old, new), *more.get(old, [])) != of_steps(name)

@@ -57,7 +57,7 @@ def page(review: Review) -> str:
 
 def test_the_top_says_the_verdict_the_exit_code_the_counts_and_both_sides(page: str, review: Review):
     top = parsed(page).header
-    assert top.h1.get_text() == "2 findings stand in the way"
+    assert top.h1.get_text() == "2 findings block the change"
     assert "Exit code 1" in top.get_text()
     counts = {item["class"][0]: int(item.b.get_text()) for item in top.select(".counts li")}
     live = Counter(f.severity for f in review.findings if not f.waived)
@@ -73,10 +73,10 @@ def test_the_verdict_follows_the_threshold_and_the_proof(review: Review):
     none = dataclasses.replace(review, findings=())
     assert heading(none) == "No findings"
     info = dataclasses.replace(review, findings=tuple(f for f in review.findings if f.severity == "info"))
-    assert heading(info) == "Nothing stands in the way"
-    assert heading(dataclasses.replace(info, threshold="info")) == "1 finding stands in the way"
+    assert heading(info) == "Nothing blocks the change"
+    assert heading(dataclasses.replace(info, threshold="info")) == "1 finding blocks the change"
     wrong = dataclasses.replace(review, impact=dataclasses.replace(review.impact, unpredicted=["ConvTranspose: files"]))
-    assert heading(wrong) == "The change does not do what was predicted"
+    assert heading(wrong) == "The change does not match the prediction"
     assert "ConvTranspose: files" in parsed(as_html(wrong)).find(id="proof").get_text()
 
 

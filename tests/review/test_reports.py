@@ -126,7 +126,7 @@ def test_a_comment_keeps_within_what_github_takes_and_says_what_it_left_out(revi
     assert lines.count("</details>") == sum(line.startswith("<details>") for line in lines)
     assert sum(line.startswith("```") for line in lines) % 2 == 0
     told = sum(line.startswith("<details>") and "C that changes" not in line for line in lines)
-    left = re.search(r"(\d+) more findings are told by `", text)
+    left = re.search(r"(\d+) more findings: run `", text)
     assert told >= 1
     assert told + (int(left[1]) if left else 0) == count
 

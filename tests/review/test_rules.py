@@ -28,6 +28,7 @@ PLACES = {
     "product": ("matrix_product.yaml", "matrix_product.yaml"),
     "triangle": ("triangular_product.yaml", "triangular_product.yaml"),
     "pool": ("max_pool.yaml", "max_pool.yaml"),
+    "steps": ("statistics.yaml", "statistics.yaml"),
     "related": ("conv_transpose.yaml", ""),
 }
 PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revision): ")
@@ -119,7 +120,7 @@ def rows() -> list[Row]:
 def base(where: str) -> dict[str, str]:
     """The operation that an edit is made in, with what it takes from the shared files and without its relations."""
     alone = PLACES[where][1]
-    own = checkout.ROOT / "tests/data" / alone
+    own = checkout.ROOT / "tests/data" / ("steps" if where == "steps" else "") / alone
     if alone and own.exists():
         return {f"{reviewing.FOLDER}/{alone}": own.read_text(encoding="utf-8")}
     texts = reviewing.specs()
@@ -266,3 +267,16 @@ def test_every_field_of_an_operation_stands_in_exactly_one_table():
     fields = {f"{cls.__name__}.{key}" for cls in found for key in keys_of(cls) if cls.__name__ != "NormalForm"}
     assert fields == {*FIELDS, *MANY, *INNER}
     assert len(fields) == len(FIELDS) + len(MANY) + len(INNER)
+
+
+def test_an_optional_input_put_before_another_one_changes_what_positional_calls_pass():
+    before = base("op")
+    line = "  - {name: bias, optional: true"
+    extra = "  - {name: extra, optional: true, dims: {C: OC}, summary: More.}\n"
+    first = reviewing.edited(before, "conv_transpose.yaml", (line, extra + line))
+    last = reviewing.edited(before, "conv_transpose.yaml", ("\noutputs:", f"{extra}\noutputs:"))
+    cells = re.compile(r" bias: (\w+), dst")
+    for texts, rule in ((first, "input-order-changed"), (last, "input-optional-added")):
+        after = {name: cells.sub(r" bias: \1, extra: \1, dst", text) for name, text in texts.items()}
+        rules = [found for found in reviewing.unproven(before, after) if RULES[found].area != "lint"]
+        assert rules == sorted([rule, "op-revision-kept"])

@@ -52,7 +52,8 @@ class StepDraft:
         if d.chance(0.25):
             self.spatial = d.take(SYMBOLS)
             d.dims["space"] = {"symbol": self.spatial, "per_axis": True}
-            d.spec["spatial_rank"] = {"min": 1, "max": int(d.one((1, 2, 3)))}
+            least, most = d.one(((1, 1), (2, 2), (3, 3), (1, 2), (1, 3)))
+            d.spec["spatial_rank"] = {"min": least, "max": most}
             self.letters.append(Letter(d.letter(), self.spatial, "spatial"))
             vector = d.number(1, type="s64[]", length="spatial", neutral=1)
             f.vectors.append(vector)

@@ -389,6 +389,11 @@ def steps() -> list[dict[str, str]]:
     return [{f"{reviewing.FOLDER}/{path.name}": path.read_text(encoding="utf-8")} for path in paths]
 
 
+def text_of(name: str) -> str:
+    """The text of one operation of steps."""
+    return (checkout.ROOT / f"tests/data/steps/{name}.yaml").read_text(encoding="utf-8")
+
+
 def free(texts: Mapping[str, str]) -> dict[str, str]:
     """Specs without their normal forms, which hold the semantics to what they are."""
     found = {name: mutants.plain(text) for name, text in texts.items()}

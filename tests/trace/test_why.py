@@ -414,7 +414,7 @@ def test_outside_a_repository_it_says_so(tmp_path: Path):
     folder = checkout.copy(tmp_path / "project")
     ran = checkout.run(folder, "-m", "opwright", "why", "py.typed", GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
     assert ran.returncode == 0, ran.stderr
-    assert "commits\n  this is no git repository, so nothing tells which commit moved what\n" in ran.stdout
+    assert "commits\n  this is not a git repository, so commits are unknown\n" in ran.stdout
     assert told(folder, "py.typed")["history"] is False
 
 

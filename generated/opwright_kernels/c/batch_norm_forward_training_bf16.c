@@ -57,11 +57,11 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
+    const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
-    const double epsilon = sizes_->epsilon;
     const int64_t beta_C = sizes_->beta_C;
     const int64_t running_mean_C = sizes_->running_mean_C;
     const double momentum = sizes_->momentum;
@@ -80,6 +80,7 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
         float batch_mean_sum_ = 0.0f;
         float spread = 0.0f;
         float batch_variance_sum_ = 0.0f;
+        float shared_0_ = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
@@ -131,6 +132,7 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
         }
         spread += opwright_sum_of_f32(sums_1_);
         batch_variance_sum_ = spread / ((float)N * (float)X_cells_);
+        shared_0_ = opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -144,7 +146,7 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     const float same_1_ = batch_mean_sum_;
-                    const float same_2_ = opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
+                    const float same_2_ = shared_0_;
                     const float same_3_ = opwright_from_bf16(beta[c * beta_C]);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
@@ -179,6 +181,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
     float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
     float *const batch_mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->batch_mean_sum__at + part_ * sizes_->task_bytes_);
     float *const batch_variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->batch_variance_sum__at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
@@ -186,11 +189,11 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
+    const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
-    const double epsilon = sizes_->epsilon;
     const int64_t beta_C = sizes_->beta_C;
     const int64_t running_mean_C = sizes_->running_mean_C;
     const double momentum = sizes_->momentum;
@@ -265,6 +268,15 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_variance_sum__row_[i_] = spread_row_[i_] / same_0_;
             }
         }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float *restrict shared_0__row_ = shared_0_ + (c - begin_);
+            const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)epsilon;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_0__row_[i_] = opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_);
+            }
+        }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -280,12 +292,11 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-                        const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-                        const float same_0_ = (float)epsilon;
+                        const float *restrict shared_0__row_ = shared_0_ + (c - begin_);
                         opwright_bf16 beta_room_[512];
                         const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + c * beta_C, beta_C, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - batch_mean_sum__row_[i_]) / opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_) + opwright_from_bf16(beta_row_[i_]));
+                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + opwright_from_bf16(beta_row_[i_]));
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }

@@ -75,7 +75,7 @@ static void dynamic_quantize_f32_f32_s32_s8_0_a(void *context_, int64_t part_)
             const float same_0_ = scales[c * scales_C];
             const float same_1_ = (float)zps[c * zps_C];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_s8_of_f64(src_row_[i_] / same_0_ + same_1_);
+                dst_row_[i_] = opwright_s8_of_f32(src_row_[i_] / same_0_ + same_1_);
             }
             opwright_put_s8(dst_row_, dst_first_, dst_A_step_, n_);
         }
@@ -136,7 +136,7 @@ static void dynamic_quantize_f32_f32_s32_s8_0_c(void *context_, int64_t part_)
             int32_t zps_room_[512];
             const int32_t *restrict zps_row_ = opwright_row_s32(zps + c * zps_C, zps_C, n_, zps_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_s8_of_f64(src_row_[i_] / scales_row_[i_] + (float)zps_row_[i_]);
+                dst_row_[i_] = opwright_s8_of_f32(src_row_[i_] / scales_row_[i_] + (float)zps_row_[i_]);
             }
             opwright_put_s8(dst_row_, dst_first_, dst_C, n_);
         }

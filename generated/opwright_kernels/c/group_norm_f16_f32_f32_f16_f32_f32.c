@@ -46,6 +46,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t G = sizes_->G;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -54,8 +55,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
+    const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -135,6 +136,9 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
         for (int64_t g = 0; g < G; ++g) {
             variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
         }
+        for (int64_t g = 0; g < G; ++g) {
+            shared_0_[g] = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
+        }
         for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 for (int64_t x = 0; x < X_inner_; ++x) {
@@ -153,7 +157,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                         const float same_1_ = mean_sum_[g];
-                        const float same_2_ = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
+                        const float same_2_ = shared_0_[g];
                         const float same_3_ = beta[(g * opwright_floor_div(C, G) + k) * beta_C];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             dst_sum__row_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
@@ -203,6 +207,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t G = sizes_->G;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -211,8 +216,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
+    const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -259,6 +264,9 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
         for (int64_t g = 0; g < G; ++g) {
             variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
         }
+        for (int64_t g = 0; g < G; ++g) {
+            shared_0_[g] = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
+        }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
@@ -271,7 +279,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_dst_C_(void *context_, int64_t 
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / opwright_sqrt_f32(variance_sum_[g] + (float)epsilon) + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
+                        dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / shared_0_[g] + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
                     }
                 }
             }
@@ -318,6 +326,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t G = sizes_->G;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -326,8 +335,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
+    const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -390,6 +399,15 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 variance_sum__row_[i_] = spread_row_[i_] / same_0_;
             }
         }
+        for (int64_t g = 0; g < G; g += block_) {
+            const int64_t n_ = opwright_min(block_, G - g);
+            float *restrict shared_0__row_ = shared_0_ + g;
+            const float *restrict variance_sum__row_ = variance_sum_ + g;
+            const float same_0_ = (float)epsilon;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_0__row_[i_] = opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
+            }
+        }
         for (int64_t dst_C_ = 0; dst_C_ < C; ++dst_C_) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 for (int64_t x = 0; x < X_inner_; ++x) {
@@ -403,7 +421,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = 0; g < G; ++g) {
                         if (g * opwright_floor_div(C, G) + k >= 0 && g * opwright_floor_div(C, G) + k < C) {
-                            dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / opwright_sqrt_f32(variance_sum_[g] + (float)epsilon) + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
+                            dst_sum_[x_row_ * X_inner_ + x + (g * opwright_floor_div(C, G) + k) * X_cells_] = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g]) / shared_0_[g] + beta[(g * opwright_floor_div(C, G) + k) * beta_C];
                         }
                     }
                 }

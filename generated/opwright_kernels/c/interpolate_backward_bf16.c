@@ -72,7 +72,6 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = 1073741824;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {

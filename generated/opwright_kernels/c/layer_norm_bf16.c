@@ -45,10 +45,10 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
+    const double epsilon = sizes_->epsilon;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    const double epsilon = sizes_->epsilon;
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
@@ -69,6 +69,7 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
         float mean_sum_ = 0.0f;
         float spread = 0.0f;
         float variance_sum_ = 0.0f;
+        float shared_0_ = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
@@ -116,6 +117,7 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
         }
         spread += opwright_sum_of_f32(sums_1_);
         variance_sum_ = spread / (float)C_cells_;
+        shared_0_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
             const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
@@ -131,7 +133,7 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                 const float same_0_ = mean_sum_;
-                const float same_1_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
+                const float same_1_ = shared_0_;
                 opwright_bf16 beta_room_[512];
                 const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -160,15 +162,16 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
     float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
     float *const mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->mean_sum__at + part_ * sizes_->task_bytes_);
     float *const variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->variance_sum__at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
+    const double epsilon = sizes_->epsilon;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    const double epsilon = sizes_->epsilon;
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
@@ -241,6 +244,15 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 variance_sum__row_[i_] = spread_row_[i_] / same_0_;
             }
         }
+        for (int64_t b = begin_; b < end_; b += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - b);
+            float *restrict shared_0__row_ = shared_0_ + (b - begin_);
+            const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
+            const float same_0_ = (float)epsilon;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_0__row_[i_] = opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
+            }
+        }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
             const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
@@ -256,11 +268,10 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
-                    const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
-                    const float same_1_ = (float)epsilon;
-                    const float same_2_ = opwright_from_bf16(beta[beta_C_c_at_ + c * beta_C_step_]);
+                    const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
+                    const float same_1_ = opwright_from_bf16(beta[beta_C_c_at_ + c * beta_C_step_]);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) / opwright_sqrt_f32(variance_sum__row_[i_] + same_1_) + same_2_);
+                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) / shared_0__row_[i_] + same_1_);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }

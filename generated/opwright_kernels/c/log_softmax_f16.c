@@ -32,6 +32,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
@@ -90,6 +91,14 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 }
             }
         }
+        for (int64_t a = begin_; a < end_; a += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - a);
+            float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+            const float *restrict total_row_ = total + (a - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_0__row_[i_] = opwright_log_f32(total_row_[i_]);
+            }
+        }
         for (int64_t c = 0; c < C; ++c) {
             for (int64_t a = begin_; a < end_; a += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - a);
@@ -99,9 +108,9 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 const float *restrict peak_row_ = peak + (a - begin_);
-                const float *restrict total_row_ = total + (a - begin_);
+                const float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) - peak_row_[i_] - opwright_log_f32(total_row_[i_]));
+                    dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) - peak_row_[i_] - shared_0__row_[i_]);
                 }
                 opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
             }
@@ -144,6 +153,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
         const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
         float peak = -INFINITY;
         float total = 0.0f;
+        float shared_0_ = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = -INFINITY;
@@ -183,6 +193,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
             }
         }
         total += opwright_sum_of_f32(sums_1_);
+        shared_0_ = opwright_log_f32(total);
         for (int64_t c = 0; c < C; c += block_) {
             const int64_t n_ = opwright_min(block_, C - c);
             opwright_f16 dst_room_[512];
@@ -191,7 +202,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
             const float same_0_ = peak;
-            const float same_1_ = opwright_log_f32(total);
+            const float same_1_ = shared_0_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) - same_0_ - same_1_);
             }

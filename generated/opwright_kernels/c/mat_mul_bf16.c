@@ -35,8 +35,6 @@ static void mat_mul_bf16_0_k(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t K = sizes_->K;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
@@ -44,6 +42,7 @@ static void mat_mul_bf16_0_k(void *context_, int64_t part_)
     const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -93,8 +92,6 @@ static void mat_mul_bf16_0_m(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t K = sizes_->K;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
@@ -102,6 +99,7 @@ static void mat_mul_bf16_0_m(void *context_, int64_t part_)
     const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * N * blocks_;
@@ -150,8 +148,6 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t K = sizes_->K;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
@@ -159,6 +155,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
     const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
@@ -207,9 +204,8 @@ static void mat_mul_bf16_1_n(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t bias_N = sizes_->bias_N;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;

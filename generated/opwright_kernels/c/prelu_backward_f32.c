@@ -45,7 +45,6 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
-    const int64_t N = sizes_->N;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -61,6 +60,7 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t slope_X_d_ = sizes_->slope_X[0];
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
@@ -108,7 +108,6 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
-    const int64_t N = sizes_->N;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -124,6 +123,7 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t slope_X_d_ = sizes_->slope_X[0];
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
@@ -181,7 +181,6 @@ static void prelu_backward_f32_1_i(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t block_ = 1073741824;
     const int64_t total_ = 1;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -248,7 +247,6 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t block_ = 1073741824;
     const int64_t total_ = 1;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {

@@ -75,7 +75,7 @@ static void quantize_f32_u8_0_a(void *context_, int64_t part_)
             const float same_0_ = (float)scales[c * scales_E];
             const float same_1_ = (float)zps[c * zps_E];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_u8_of_f64(src_row_[i_] / same_0_ + same_1_);
+                dst_row_[i_] = opwright_u8_of_f32(src_row_[i_] / same_0_ + same_1_);
             }
             opwright_put_u8(dst_row_, dst_first_, dst_A_step_, n_);
         }
@@ -136,7 +136,7 @@ static void quantize_f32_u8_0_c(void *context_, int64_t part_)
             int64_t zps_room_[512];
             const int64_t *restrict zps_row_ = opwright_row_s64(zps + c * zps_E, zps_E, n_, zps_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_u8_of_f64(src_row_[i_] / (float)scales_row_[i_] + (float)zps_row_[i_]);
+                dst_row_[i_] = opwright_u8_of_f32(src_row_[i_] / (float)scales_row_[i_] + (float)zps_row_[i_]);
             }
             opwright_put_u8(dst_row_, dst_first_, dst_C, n_);
         }

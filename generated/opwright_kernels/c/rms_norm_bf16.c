@@ -35,11 +35,11 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const double epsilon = sizes_->epsilon;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    const int64_t C_cells_ = C_rows_ * C_inner_;
-    const double epsilon = sizes_->epsilon;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 ? 1073741824 : 512;
@@ -52,6 +52,7 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         float total = 0.0f;
+        float shared_0_ = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
@@ -74,6 +75,7 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
             }
         }
         total += opwright_sum_of_f32(sums_0_);
+        shared_0_ = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
             const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
@@ -87,7 +89,7 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
                 const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                const float same_0_ = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
+                const float same_0_ = shared_0_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * opwright_from_bf16(src_row_[i_]) / same_0_);
                 }
@@ -106,15 +108,16 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
     const opwright_rms_norm_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const double epsilon = sizes_->epsilon;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    const int64_t C_cells_ = C_rows_ * C_inner_;
-    const double epsilon = sizes_->epsilon;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 ? 4096 : 512);
@@ -146,6 +149,16 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 }
             }
         }
+        for (int64_t b = begin_; b < end_; b += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - b);
+            float *restrict shared_0__row_ = shared_0_ + (b - begin_);
+            const float *restrict total_row_ = total + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            const float same_1_ = (float)epsilon;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_0__row_[i_] = opwright_sqrt_f32(total_row_[i_] / same_0_ + same_1_);
+            }
+        }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
             const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
@@ -159,11 +172,9 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                     const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
-                    const float *restrict total_row_ = total + (b - begin_);
-                    const float same_1_ = (float)C_cells_;
-                    const float same_2_ = (float)epsilon;
+                    const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[i_]) / opwright_sqrt_f32(total_row_[i_] / same_1_ + same_2_));
+                        dst_row_[i_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[i_]) / shared_0__row_[i_]);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }

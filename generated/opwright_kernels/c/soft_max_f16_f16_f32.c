@@ -40,6 +40,8 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
     float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const base = (float *)(void *)(call_->scratch_ + sizes_->base_at + part_ * sizes_->task_bytes_);
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
+    float *const shared_1_ = (float *)(void *)(call_->scratch_ + sizes_->shared_1__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
@@ -55,7 +57,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -110,6 +112,18 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 }
             }
         }
+        for (int64_t c = 0; c < C; ++c) {
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                const float *restrict base_row_ = base + (a - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    shared_0__row_[i_] = opwright_exp_f32(opwright_from_f16(src_row_[i_]) - base_row_[i_]);
+                }
+            }
+        }
         for (int64_t a = begin_; a < end_; ++a) {
             total[a - begin_] = 0.0f;
         }
@@ -117,11 +131,9 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; a += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - a);
                 float *restrict total_row_ = total + (a - begin_);
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                const float *restrict base_row_ = base + (a - begin_);
+                const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += opwright_exp_f32(opwright_from_f16(src_row_[i_]) - base_row_[i_]);
+                    total_row_[i_] += shared_0__row_[i_];
                 }
             }
         }
@@ -132,12 +144,10 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 dst_room_[512];
                     opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
                     opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    const float *restrict base_row_ = base + (a - begin_);
+                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(opwright_exp_f32(opwright_from_f16(src_row_[i_]) - base_row_[i_]) / total_row_[i_]);
+                        dst_row_[i_] = opwright_to_f16(shared_0__row_[i_] / total_row_[i_]);
                     }
                     opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
                 }
@@ -152,15 +162,21 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
                     const float *restrict peak_row_ = peak + (a - begin_);
                     const float same_0_ = -INFINITY;
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    const float *restrict base_row_ = base + (a - begin_);
+                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(peak_row_[i_] == same_0_ ? 0.0f : opwright_exp_f32(opwright_from_f16(src_row_[i_]) - base_row_[i_]) / total_row_[i_]);
+                        dst_row_[i_] = opwright_to_f16(peak_row_[i_] == same_0_ ? 0.0f : shared_0__row_[i_] / total_row_[i_]);
                     }
                     opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
                 }
+            }
+        }
+        for (int64_t a = begin_; a < end_; a += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - a);
+            float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+            const float *restrict total_row_ = total + (a - begin_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_1__row_[i_] = opwright_log_f32(total_row_[i_]);
             }
         }
         for (int64_t o = 0; o < 1; ++o) {
@@ -170,9 +186,9 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
                 float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
                 const float *restrict base_row_ = base + (a - begin_);
-                const float *restrict total_row_ = total + (a - begin_);
+                const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    stats_row_[i_] = base_row_[i_] + opwright_log_f32(total_row_[i_]);
+                    stats_row_[i_] = base_row_[i_] + shared_1__row_[i_];
                 }
                 opwright_put_f32(stats_row_, stats_first_, stats_A_step_, n_);
             }
@@ -188,6 +204,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
     float *const stats = call_->stats;
     const opwright_soft_max_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
@@ -223,6 +240,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
         float peak = -INFINITY;
         float base = 0.0f;
         float total = 0.0f;
+        float shared_1_ = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = -INFINITY;
@@ -248,23 +266,31 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
         if (mode_word_ == 1) {
             base = peak == -INFINITY ? 0.0f : peak;
         }
+        for (int64_t c = 0; c < C; c += block_) {
+            const int64_t n_ = opwright_min(block_, C - c);
+            float *restrict shared_0__row_ = shared_0_ + c;
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+            const float same_0_ = base;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                shared_0__row_[i_] = opwright_exp_f32(opwright_from_f16(src_row_[i_]) - same_0_);
+            }
+        }
         float sums_1_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_1_[j_] = 0.0f;
         }
         for (int64_t c = 0; c < C; c += block_) {
             const int64_t n_ = opwright_min(block_, C - c);
-            opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-            const float same_0_ = base;
+            const float *restrict shared_0__row_ = shared_0_ + c;
             const int64_t whole_ = n_ / 32 * 32;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_1_[j_] += opwright_exp_f32(opwright_from_f16(src_row_[i_ + j_]) - same_0_);
+                    sums_1_[j_] += shared_0__row_[i_ + j_];
                 }
             }
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                sums_1_[j_] += opwright_exp_f32(opwright_from_f16(src_row_[whole_ + j_]) - same_0_);
+                sums_1_[j_] += shared_0__row_[whole_ + j_];
             }
         }
         total += opwright_sum_of_f32(sums_1_);
@@ -274,12 +300,10 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 opwright_f16 dst_room_[512];
                 opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
                 opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                const float same_0_ = base;
-                const float same_1_ = total;
+                const float *restrict shared_0__row_ = shared_0_ + c;
+                const float same_0_ = total;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(opwright_exp_f32(opwright_from_f16(src_row_[i_]) - same_0_) / same_1_);
+                    dst_row_[i_] = opwright_to_f16(shared_0__row_[i_] / same_0_);
                 }
                 opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
             }
@@ -292,18 +316,17 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                 const float same_0_ = peak;
                 const float same_1_ = -INFINITY;
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                const float same_2_ = base;
-                const float same_3_ = total;
+                const float *restrict shared_0__row_ = shared_0_ + c;
+                const float same_2_ = total;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(same_0_ == same_1_ ? 0.0f : opwright_exp_f32(opwright_from_f16(src_row_[i_]) - same_2_) / same_3_);
+                    dst_row_[i_] = opwright_to_f16(same_0_ == same_1_ ? 0.0f : shared_0__row_[i_] / same_2_);
                 }
                 opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
             }
         }
+        shared_1_ = opwright_log_f32(total);
         for (int64_t o = 0; o < 1; ++o) {
-            stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + opwright_log_f32(total);
+            stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + shared_1_;
         }
     }
 }
@@ -316,6 +339,7 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
     float *const stats = call_->stats;
     const opwright_soft_max_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C = sizes_->C;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
@@ -351,6 +375,7 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
         float peak = -INFINITY;
         float base = 0.0f;
         float total = 0.0f;
+        float shared_1_ = 0.0f;
         for (int64_t c = 0; c < C; ++c) {
             peak = opwright_maximumf(peak, opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]));
         }
@@ -361,24 +386,28 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
             base = peak == -INFINITY ? 0.0f : peak;
         }
         for (int64_t c = 0; c < C; ++c) {
-            total += opwright_exp_f32(opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - base);
+            shared_0_[c] = opwright_exp_f32(opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - base);
+        }
+        for (int64_t c = 0; c < C; ++c) {
+            total += shared_0_[c];
         }
         if (mode_word_ == 0) {
             for (int64_t c = 0; c < C; ++c) {
-                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_f16(opwright_exp_f32(opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - base) / total);
+                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_f16(shared_0_[c] / total);
             }
         }
         if (mode_word_ == 1) {
             for (int64_t c = 0; c < C; ++c) {
-                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_f16(peak == -INFINITY ? 0.0f : opwright_exp_f32(opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - base) / total);
+                dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_f16(peak == -INFINITY ? 0.0f : shared_0_[c] / total);
             }
         }
+        shared_1_ = opwright_log_f32(total);
         for (int64_t o = 0; o < 1; o += block_) {
             const int64_t n_ = opwright_min(block_, 1 - o);
             float stats_room_[512];
             float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
             float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
-            const float same_0_ = base + opwright_log_f32(total);
+            const float same_0_ = base + shared_1_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 stats_row_[i_] = same_0_;
             }

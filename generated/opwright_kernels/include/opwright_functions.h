@@ -44,6 +44,26 @@ static inline uint8_t opwright_u8_of_f64(double x) { return (uint8_t)opwright_wh
 static inline uint8_t opwright_s4_of_f64(double x) { return (uint8_t)((int8_t)opwright_whole(x, -8, 7) & 0xf); }
 static inline uint8_t opwright_u4_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, 15); }
 
+// The same of f32, without a branch. What is rounded fits exactly but for the greatest of s32.
+static inline float opwright_whole_f32(float x, float min, float max)
+{
+    const float rounded = opwright_round_f32(opwright_pick_f32(x == x, x, 0.0f));
+    const float below = opwright_pick_f32(rounded > max, max, rounded);
+    return opwright_pick_f32(below < min, min, below);
+}
+
+static inline int32_t opwright_s32_of_f32(float x)
+{
+    const uint32_t most = 0u - (uint32_t)(x >= 0x1p31f);
+    const int32_t whole = (int32_t)opwright_whole_f32(x, -0x1p31f, 0x1.fffffep30f);
+    return (int32_t)(((uint32_t)whole & ~most) | ((uint32_t)INT32_MAX & most));
+}
+
+static inline int8_t opwright_s8_of_f32(float x) { return (int8_t)(int32_t)opwright_whole_f32(x, INT8_MIN, INT8_MAX); }
+static inline uint8_t opwright_u8_of_f32(float x) { return (uint8_t)(int32_t)opwright_whole_f32(x, 0, UINT8_MAX); }
+static inline uint8_t opwright_s4_of_f32(float x) { return (uint8_t)((int32_t)opwright_whole_f32(x, -8, 7) & 0xf); }
+static inline uint8_t opwright_u4_of_f32(float x) { return (uint8_t)(int32_t)opwright_whole_f32(x, 0, 15); }
+
 static inline int64_t opwright_clamped(int64_t x, int64_t min, int64_t max)
 {
     return x < min ? min : x > max ? max : x;

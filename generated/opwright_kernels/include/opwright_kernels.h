@@ -2710,6 +2710,7 @@ typedef struct opwright_batch_norm_forward_training_sizes {
     int64_t spread_at; //
     int64_t batch_mean_sum__at; //
     int64_t batch_variance_sum__at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_batch_norm_forward_training_sizes;
@@ -5041,6 +5042,83 @@ void gelu_backward_bf16_avx512(
     opwright_bf16 *diff_src,
     const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
+// GenIndex; what it computes stands at the head of c/gen_index_*.c.
+
+typedef struct opwright_gen_index_sizes {
+    int64_t B_rank; // axes of the run B
+    int64_t B_extents[64]; //
+    int64_t C; //
+    int64_t A_rank; // axes of the run A
+    int64_t A_extents[64]; //
+    int64_t src_B[64]; //
+    int64_t src_C; //
+    int64_t src_A[64]; //
+    int64_t dst_B[64]; //
+    int64_t dst_C; //
+    int64_t dst_A[64]; //
+    int64_t lanes_[1]; //
+} opwright_gen_index_sizes;
+
+void gen_index_f32_s32_portable(
+    const float *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f32_s32_neon(
+    const float *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f32_s32_avx2(
+    const float *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f32_s32_avx512(
+    const float *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_bf16_s32_portable(
+    const opwright_bf16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_bf16_s32_neon(
+    const opwright_bf16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_bf16_s32_avx2(
+    const opwright_bf16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_bf16_s32_avx512(
+    const opwright_bf16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f16_s32_portable(
+    const opwright_f16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f16_s32_neon(
+    const opwright_f16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f16_s32_avx2(
+    const opwright_f16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void gen_index_f16_s32_avx512(
+    const opwright_f16 *src,
+    int32_t *dst,
+    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
 // GreaterEqual; what it computes stands at the head of c/greater_equal_*.c.
 
 typedef struct opwright_greater_equal_sizes {
@@ -5174,6 +5252,7 @@ typedef struct opwright_group_norm_sizes {
     int64_t dst_sum__at; //
     int64_t mean_sum__at; //
     int64_t variance_sum__at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_group_norm_sizes;
@@ -5834,6 +5913,7 @@ typedef struct opwright_layer_norm_sizes {
     int64_t spread_at; //
     int64_t mean_sum__at; //
     int64_t variance_sum__at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_layer_norm_sizes;
@@ -6360,6 +6440,7 @@ typedef struct opwright_log_softmax_sizes {
     int64_t dst_A[64]; //
     int64_t peak_at; //
     int64_t total_at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_log_softmax_sizes;
@@ -7739,6 +7820,7 @@ typedef struct opwright_rms_norm_sizes {
     int64_t dst_B[64]; //
     int64_t dst_C[64]; //
     int64_t total_at; //
+    int64_t shared_0__at; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //
 } opwright_rms_norm_sizes;
@@ -9022,6 +9104,8 @@ typedef struct opwright_soft_max_sizes {
     int64_t peak_at; //
     int64_t base_at; //
     int64_t total_at; //
+    int64_t shared_0__at; //
+    int64_t shared_1__at; //
     int64_t word_mode; //
     int64_t task_bytes_; //
     int64_t lanes_[1]; //

@@ -496,120 +496,250 @@ static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t ste
 
 static inline float opwright_sum_of_f32(float *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] += lanes[i + half];
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] += lanes[i + 16];
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] += lanes[i + 8];
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] += lanes[i + 4];
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] += lanes[i + 2];
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] += lanes[i + 1];
     }
     return lanes[0];
 }
 
 static inline float opwright_product_of_f32(float *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] *= lanes[i + half];
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] *= lanes[i + 16];
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] *= lanes[i + 8];
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] *= lanes[i + 4];
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] *= lanes[i + 2];
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] *= lanes[i + 1];
     }
     return lanes[0];
 }
 
 static inline float opwright_max_of_f32(float *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = opwright_maximumf(lanes[i], lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        const float a = lanes[i], b = lanes[i + 16];
+        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        const float a = lanes[i], b = lanes[i + 8];
+        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        const float a = lanes[i], b = lanes[i + 4];
+        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        const float a = lanes[i], b = lanes[i + 2];
+        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        const float a = lanes[i], b = lanes[i + 1];
+        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
     }
     return lanes[0];
 }
 
 static inline float opwright_min_of_f32(float *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = opwright_minimumf(lanes[i], lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        const float a = lanes[i], b = lanes[i + 16];
+        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        const float a = lanes[i], b = lanes[i + 8];
+        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        const float a = lanes[i], b = lanes[i + 4];
+        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        const float a = lanes[i], b = lanes[i + 2];
+        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        const float a = lanes[i], b = lanes[i + 1];
+        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
     }
     return lanes[0];
 }
 
 static inline double opwright_sum_of_f64(double *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] += lanes[i + half];
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] += lanes[i + 16];
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] += lanes[i + 8];
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] += lanes[i + 4];
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] += lanes[i + 2];
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] += lanes[i + 1];
     }
     return lanes[0];
 }
 
 static inline double opwright_product_of_f64(double *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] *= lanes[i + half];
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] *= lanes[i + 16];
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] *= lanes[i + 8];
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] *= lanes[i + 4];
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] *= lanes[i + 2];
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] *= lanes[i + 1];
     }
     return lanes[0];
 }
 
 static inline double opwright_max_of_f64(double *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = opwright_maximum(lanes[i], lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] = opwright_maximum(lanes[i], lanes[i + 16]);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] = opwright_maximum(lanes[i], lanes[i + 8]);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] = opwright_maximum(lanes[i], lanes[i + 4]);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] = opwright_maximum(lanes[i], lanes[i + 2]);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] = opwright_maximum(lanes[i], lanes[i + 1]);
     }
     return lanes[0];
 }
 
 static inline double opwright_min_of_f64(double *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = opwright_minimum(lanes[i], lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] = opwright_minimum(lanes[i], lanes[i + 16]);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] = opwright_minimum(lanes[i], lanes[i + 8]);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] = opwright_minimum(lanes[i], lanes[i + 4]);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] = opwright_minimum(lanes[i], lanes[i + 2]);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] = opwright_minimum(lanes[i], lanes[i + 1]);
     }
     return lanes[0];
 }
 
 static inline int64_t opwright_sum_of_s64(int64_t *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = (int64_t)((uint64_t)lanes[i] + (uint64_t)lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] + (uint64_t)lanes[i + 16]);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] + (uint64_t)lanes[i + 8]);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] + (uint64_t)lanes[i + 4]);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] + (uint64_t)lanes[i + 2]);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] + (uint64_t)lanes[i + 1]);
     }
     return lanes[0];
 }
 
 static inline int64_t opwright_product_of_s64(int64_t *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = (int64_t)((uint64_t)lanes[i] * (uint64_t)lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] * (uint64_t)lanes[i + 16]);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] * (uint64_t)lanes[i + 8]);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] * (uint64_t)lanes[i + 4]);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] * (uint64_t)lanes[i + 2]);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] = (int64_t)((uint64_t)lanes[i] * (uint64_t)lanes[i + 1]);
     }
     return lanes[0];
 }
 
 static inline int64_t opwright_max_of_s64(int64_t *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = opwright_max(lanes[i], lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] = opwright_max(lanes[i], lanes[i + 16]);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] = opwright_max(lanes[i], lanes[i + 8]);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] = opwright_max(lanes[i], lanes[i + 4]);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] = opwright_max(lanes[i], lanes[i + 2]);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] = opwright_max(lanes[i], lanes[i + 1]);
     }
     return lanes[0];
 }
 
 static inline int64_t opwright_min_of_s64(int64_t *lanes)
 {
-    for (int64_t half = 16; half > 0; half /= 2) {
-        for (int64_t i = 0; i < half; ++i) {
-            lanes[i] = opwright_min(lanes[i], lanes[i + half]);
-        }
+    for (int64_t i = 0; i < 16; ++i) {
+        lanes[i] = opwright_min(lanes[i], lanes[i + 16]);
+    }
+    for (int64_t i = 0; i < 8; ++i) {
+        lanes[i] = opwright_min(lanes[i], lanes[i + 8]);
+    }
+    for (int64_t i = 0; i < 4; ++i) {
+        lanes[i] = opwright_min(lanes[i], lanes[i + 4]);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+        lanes[i] = opwright_min(lanes[i], lanes[i + 2]);
+    }
+    for (int64_t i = 0; i < 1; ++i) {
+        lanes[i] = opwright_min(lanes[i], lanes[i + 1]);
     }
     return lanes[0];
 }

@@ -27,7 +27,7 @@ def read_page(path: Path) -> Page:
     """The page in a file."""
     try:
         if not path.is_file():
-            raise PageError(f"{path}: this is no regular file")
+            raise PageError(f"{path}: this is not a regular file")
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..errors import UsageError
+from ..language.expr import Name
 from ..language.library import Library
-from ..language.model import Attribute, Op
+from ..language.model import Attribute, Op, Tensor
 from ..language.source import suggestion
 
 UNKNOWN = -(2**63)
 MAX_AXES = 12
 NOT_GIVEN = [0] * MAX_AXES
-DTYPES = ("f32", "f16", "bf16", "s32")
+DTYPES = ("f32", "f16", "bf16", "s32", "s8", "u8", "boolean")
 # What partitioning adds to an operation's attributes.
 ADDED = ("partition_id", "backend")
-_VALUES: dict[str, tuple[type, ...]] = {"string": (str,), "f32": (int, float)}
+_VALUES: dict[str, tuple[type, ...]] = {"string": (str,), "f32": (int, float), "bool": (bool, int)}
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Node:
             self.fail(f"a 64-bit integer is expected, not {brief(self.value)}")
         return self.value
 
+    def real(self) -> float:
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
+            self.fail(f"a number is expected, not {brief(self.value)}")
+        return float(self.value)
+
     def word(self, allowed: Sequence[str]) -> str:
         if self.text() not in allowed:
             near = suggestion(self.text()[:80], allowed)
@@ -88,12 +94,28 @@ class LogicalTensor:
 
 @dataclass(frozen=True)
 class GraphCall:
-    """The one operation of a graph: its inputs in the spec's order, of which the last optional ones may be absent."""
+    """The one operation of a graph: its inputs in the spec's order, of which the last optional ones may be absent.
+
+    An input that is joined from several arrays stands in their place; outputs are those that the graph has.
+    """
 
     op: Op
     inputs: tuple[LogicalTensor, ...]
-    output: LogicalTensor
+    outputs: tuple[LogicalTensor, ...]
     attributes: Mapping[str, Any]
+
+    @property
+    def output(self) -> LogicalTensor:
+        return self.outputs[0]
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What the spec calls each input."""
+        return (self.op.inputs * len(self.inputs))[: len(self.inputs)] if self.joined else self.op.inputs
+
+    @property
+    def joined(self) -> bool:
+        return self.op.inputs[0].joined is not None
 
 
 def brief(value: object) -> str:
@@ -116,7 +138,21 @@ def read(text: str, name: str, library: Library) -> GraphCall:
         kind.fail(f"there is no operation {brief(kind.value)}{near}; there are {', '.join(names)}")
     op = next(op for op in library.ops if op.op == kind.value)
     attributes = _attributes(node.need("attrs"), op)
-    return GraphCall(op, _inputs(node.need("inputs"), op), _output(node.need("outputs"), op), attributes)
+    inputs, outputs = _inputs(node.need("inputs"), op), _outputs(node.need("outputs"), op)
+    return GraphCall(op, inputs, outputs, {**_implied(op, outputs), **attributes})
+
+
+def _implied(op: Op, outputs: Sequence[LogicalTensor]) -> dict[str, Any]:
+    """Attributes that graphs do not have: what follows from the data types of outputs, and from which there are."""
+    found: dict[str, Any] = {}
+    for attribute in op.attributes:
+        stated = [tensor.name for tensor in op.outputs].index(attribute.dtype_of) if attribute.dtype_of else None
+        if stated is not None and stated < len(outputs):
+            found[attribute.name or ""] = outputs[stated].dtype
+    for number, tensor in enumerate(op.outputs):
+        if tensor.when is not None and isinstance(tensor.when.tree, Name):
+            found[tensor.when.tree.id] = number < len(outputs)
+    return found
 
 
 def _parsed(text: str, name: str) -> Any:
@@ -171,17 +207,22 @@ def _value(node: Node, attribute: Attribute) -> Any:
     value = node.need("value")
     if wanted == "s64[]":
         return [entry.integer() for entry in value.entries()]
+    if wanted == "f32[]":
+        return [entry.real() for entry in value.entries()]
     if wanted == "s64":
         return value.integer()
-    if not isinstance(value.value, _VALUES[wanted]) or isinstance(value.value, bool):
+    truth = wanted == "bool"
+    if not isinstance(value.value, _VALUES[wanted]) or (isinstance(value.value, bool) and not truth):
         value.fail(f"a value of type {wanted} is expected, not {brief(value.value)}")
-    return value.value
+    if truth and value.value not in (0, 1):
+        value.fail(f"0, 1, false or true is expected, not {brief(value.value)}")
+    return bool(value.value) if truth else value.value
 
 
 def _inputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
-    minimum = sum(not tensor.optional for tensor in op.inputs)
+    minimum = sum(not tensor.optional and tensor.when is None for tensor in op.inputs)
     tensors = node.entries()
-    if not minimum <= len(tensors) <= len(op.inputs):
+    if not minimum <= len(tensors) <= (len(tensors) if op.inputs[0].joined else len(op.inputs)):
         names = ", ".join(tensor.name + ("?" if tensor.optional else "") for tensor in op.inputs)
         count = f"{minimum} to {len(op.inputs)}" if minimum < len(op.inputs) else str(minimum)
         node.fail(f"{op.op} takes {count} inputs ({names}), not {len(tensors)}")
@@ -193,11 +234,14 @@ def _inputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
     return found
 
 
-def _output(node: Node, op: Op) -> LogicalTensor:
+def _outputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
     tensors = node.entries()
-    if len(tensors) != 1:
-        node.fail(f"{op.op} has one output ({op.output.name}), not {len(tensors)}")
-    return _tensor(tensors[0])
+    least = sum(tensor.when is None for tensor in op.outputs)
+    if not least <= len(tensors) <= len(op.outputs):
+        names = ", ".join(tensor.name + ("?" if tensor.when else "") for tensor in op.outputs)
+        has = "one output" if len(op.outputs) == 1 else f"{least} to {len(op.outputs)} outputs"
+        node.fail(f"{op.op} has {has} ({names}), not {len(tensors)}")
+    return tuple(map(_tensor, tensors))
 
 
 def _tensor(node: Node) -> LogicalTensor:

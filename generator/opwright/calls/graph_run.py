@@ -12,7 +12,7 @@ import math
 import os
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ import numpy as np
 from rich.console import Console
 
 from ..console import table
+from ..derive.program import program
 from ..emit.python_module import parameter_name
 from ..errors import UsageError
 from ..language.evaluate import evaluate
 from ..language.library import Library
 from ..language.model import Op, Tensor
 from ..oracle.validate import NUMPY, validate
+from ..oracle.validate_steps import validate_steps
 from ..oracle.witness import Array, Verdict, check
 from . import graph_dump
 from .graph_dump import GraphCall, LogicalTensor
@@ -112,7 +114,7 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
     op = call.op
     function = op.function
     shapes = _shapes(call, source)
-    names = [parameter_name(tensor) for tensor in op.inputs[: len(shapes)]]
+    names = [parameter_name(tensor) for tensor in call.tensors[: len(shapes)]]
     described = [_stated(call, number, shapes, source) for number in range(len(shapes))]
     described = [
         package.TensorSpec(shapes[number], TENSOR_DTYPES[call.inputs[number].dtype]) if array is None else array
@@ -120,19 +122,25 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
     ]
     with refusals(package):
         attributes = dict(call.attributes)
-        shape = package.infer_shape(function, *described, **attributes)
-        told = package.explain(function, *described, threads=threads, **attributes)
-    _output_agrees(call, shape)
-    _fits(call, shapes, shape)
+        asked = [described] if call.joined else described
+        inferred = package.infer_shape(function, *asked, **attributes)
+        told = package.explain(function, *asked, threads=threads, **attributes)
+    made = inferred if inferred and isinstance(inferred[0], tuple) else (inferred,)
+    for logical, shape in zip(call.outputs, made, strict=True):
+        _output_agrees(op, logical, shape)
+    _fits(call, shapes, made)
     arrays = _arrays(call, shapes, described, source)
-    out = _out(call, shape)
+    given: list[Any] = [arrays] if call.joined else list(arrays)
+    targets = tuple(_out(logical, shape) for logical, shape in zip(call.outputs, made, strict=True))
+    out = targets[0] if len(op.outputs) == 1 else targets
     with refusals(package):
         seconds = math.inf
         for _ in range(2):
             started = time.perf_counter()
-            result = getattr(package, function)(*arrays, **attributes, out=out, threads=threads)
+            result = getattr(package, function)(*given, **attributes, out=out, threads=threads)
             seconds = min(seconds, time.perf_counter() - started)
-    terms = _terms(op, arrays, attributes)
+    results = result if isinstance(result, tuple) else (result,)
+    terms = _terms(op, given, attributes)
     tensors = [
         _describe(name, array, origin)
         for name, array, origin in zip(names, arrays, _origins(call, source), strict=True)
@@ -143,9 +151,9 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
         threads=told.threads,
         seconds=seconds,
         terms=terms,
-        tensors=(*tensors, _describe(op.output.name, result, "computed")),
-        verdict=check(op, arrays, attributes, terms, result),
-        result=result,
+        tensors=(*tensors, *(_describe(name, array, "computed") for name, array in _named(op, call, results))),
+        verdict=check(op, given, attributes, terms, results[0] if not op.stepped else results),
+        result=results[0],
     )
 
 
@@ -154,7 +162,7 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
 
 def _given(call: GraphCall, number: int, source: Source) -> Array | None:
     """The caller's data of an input, by its parameter, its name in the spec, or its id in the graph."""
-    tensor, logical = call.op.inputs[number], call.inputs[number]
+    tensor, logical = call.tensors[number], call.inputs[number]
     keys = (parameter_name(tensor), tensor.name, str(logical.id))
     return next((source.data[key] for key in keys if key in source.data), None)
 
@@ -163,7 +171,7 @@ def _shapes(call: GraphCall, source: Source) -> list[tuple[int, ...]]:
     """The shape of every input, from the graph or from the data; they must not contradict."""
     known = {
         key
-        for tensor, logical in zip(call.op.inputs, call.inputs, strict=False)
+        for tensor, logical in zip(call.tensors, call.inputs, strict=False)
         for key in (parameter_name(tensor), tensor.name, str(logical.id))
     }
     strange = sorted(source.data.keys() - known)
@@ -172,7 +180,7 @@ def _shapes(call: GraphCall, source: Source) -> list[tuple[int, ...]]:
     shapes = []
     for number, logical in enumerate(call.inputs):
         given = _given(call, number, source)
-        name = parameter_name(call.op.inputs[number])
+        name = parameter_name(call.tensors[number])
         if logical.shape is None and given is None:
             logical.node.at("shape").fail(
                 f"the shape of {name} is unknown; give its data with --data FILE.npz (key {name!r})"
@@ -185,7 +193,7 @@ def _shapes(call: GraphCall, source: Source) -> list[tuple[int, ...]]:
 
 def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source: Source) -> Array | None:
     """The content of an input that states the output's shape: from the data, else the shape that the graph knows."""
-    tensor, logical = call.op.inputs[number], call.inputs[number]
+    tensor, logical = call.tensors[number], call.inputs[number]
     if not tensor.shape_of:
         return None
     given = _given(call, number, source)
@@ -203,17 +211,15 @@ def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source:
     return np.array(call.output.shape, np.int32)
 
 
-def _output_agrees(call: GraphCall, shape: tuple[int, ...]) -> None:
-    if call.output.shape not in (None, shape):
-        call.output.node.at("shape").fail(
-            f"{list(call.output.shape or ())}, but by the spec {call.op.op} gives {list(shape)}"
-        )
-    stride = call.output.stride
+def _output_agrees(op: Op, output: LogicalTensor, shape: tuple[int, ...]) -> None:
+    if output.shape not in (None, shape):
+        output.node.at("shape").fail(f"{list(output.shape or ())}, but by the spec {op.op} gives {list(shape)}")
+    stride = output.stride
     reach = 0
     for extent, step in sorted(zip(shape, stride or (), strict=False), key=lambda pair: pair[1]):
         if extent > 1 and 0 not in shape:
             if step <= reach:
-                call.output.node.at("stride").fail(f"with {list(stride or ())} cells of the output share memory")
+                output.node.at("stride").fail(f"with {list(stride or ())} cells of the output share memory")
             reach += (extent - 1) * step
 
 
@@ -224,9 +230,9 @@ def _span(shape: tuple[int, ...], stride: tuple[int, ...] | None) -> int:
     return 1 + sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True))
 
 
-def _fits(call: GraphCall, shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+def _fits(call: GraphCall, shapes: list[tuple[int, ...]], made: Sequence[tuple[int, ...]]) -> None:
     """Refuse what memory cannot hold, naming the largest tensor. The check needs as much again, in f64."""
-    tensors = [*zip(call.inputs, shapes, strict=True), (call.output, shape)]
+    tensors = [*zip(call.inputs, shapes, strict=True), *zip(call.outputs, made, strict=True)]
     spans = [
         max(_span(own, logical.stride), math.prod(own)) * NUMPY[logical.dtype].itemsize for logical, own in tensors
     ]
@@ -254,7 +260,7 @@ def _arrays(call: GraphCall, shapes: list[tuple[int, ...]], described: list[Any]
             content = described[number] if isinstance(described[number], np.ndarray) else _given(call, number, source)
             if content is None:
                 content = VALUES[source.values](random, shapes[number]).astype(NUMPY[logical.dtype])
-            content = _converted(content, logical, parameter_name(call.op.inputs[number]))
+            content = _converted(content, logical, parameter_name(call.tensors[number]))
             made[logical.id] = _laid_out(content, logical.stride)
         arrays.append(made[logical.id])
     return arrays
@@ -282,25 +288,32 @@ def _laid_out(content: Array, stride: tuple[int, ...] | None) -> Array:
 
 
 def _view(shape: tuple[int, ...], stride: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    between = 0 if dtype.kind == "i" else np.nan
+    between = 0 if dtype.kind in "iub" else np.nan
     memory = np.full(_span(shape, stride), between, dtype)
     return np.lib.stride_tricks.as_strided(memory, shape, [step * dtype.itemsize for step in stride])
 
 
-def _out(call: GraphCall, shape: tuple[int, ...]) -> Array | None:
+def _out(output: LogicalTensor, shape: tuple[int, ...]) -> Array | None:
     """An array of the output's strides; None where the graph leaves them open."""
-    stride = call.output.stride
-    return None if stride is None else _view(shape, stride, NUMPY[call.output.dtype])
+    return None if output.stride is None else _view(shape, output.stride, NUMPY[output.dtype])
+
+
+def _named(op: Op, call: GraphCall, results: Sequence[Array]) -> Iterator[tuple[str, Array]]:
+    """The outputs that the graph has, by their names."""
+    return zip((tensor.name for tensor in op.outputs), results)
 
 
 # And what to say about it.
 
 
-def _terms(op: Op, arrays: list[Array], attributes: Mapping[str, Any]) -> int:
+def _terms(op: Op, arrays: list[Any], attributes: Mapping[str, Any]) -> int:
     """How many index tuples the semantics visit."""
-    values = validate(op, arrays, attributes).values
-    extents = [evaluate(extent.tree, values) for extent in op.semantics.ranges.values()]
-    return math.prod(math.prod(extent) if isinstance(extent, tuple) else extent for extent in extents)
+    values = validate_steps(op, arrays, attributes).values if op.stepped else validate(op, arrays, attributes).values
+    extents = {letter: evaluate(extent.tree, values) for letter, extent in op.semantics.ranges.items()}
+    counts = {letter: math.prod(each) if isinstance(each, tuple) else each for letter, each in extents.items()}
+    if not op.stepped:
+        return math.prod(counts.values())
+    return sum(math.prod(counts[letter] for letter in part.letters) for part in program(op).parts)
 
 
 def _origins(call: GraphCall, source: Source) -> list[str]:
@@ -309,7 +322,7 @@ def _origins(call: GraphCall, source: Source) -> list[str]:
             return "from --data"
         return "the output's shape" if tensor.shape_of else f"random {source.values}, seed {source.seed}"
 
-    return [origin(number, tensor) for number, tensor in enumerate(call.op.inputs[: len(call.inputs)])]
+    return [origin(number, tensor) for number, tensor in enumerate(call.tensors[: len(call.inputs)])]
 
 
 def _describe(name: str, array: Array, origin: str) -> Described:

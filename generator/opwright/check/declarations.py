@@ -70,7 +70,7 @@ def complete(op: Op) -> Iterator[Problem]:
     for group in op.classes:
         yield from incomplete(group, ("name",), group.at, "class-incomplete", "class")
     if op.semantics.reduce is None and not op.semantics.steps:
-        yield Problem(op.semantics.at, "missing-key", "'reduce' is missing: what it computes, or `steps` of it")
+        yield Problem(op.semantics.at, "missing-key", "'reduce' or 'steps' is missing: what the operation computes")
     for symbol, let in op.lets.items():
         if (let.value is None) == (let.by is None) or bool(let.by) != bool(let.cases):
             yield Problem(let.at, "let-form", f"'{symbol}' needs either a value, or `by` with a case per word")
@@ -82,15 +82,13 @@ def counted(op: Op) -> Iterator[Problem]:
             op.at.key("outputs"), "one-output", f"an operation has exactly one output, this one has {len(op.outputs)}"
         )
     if not op.data_inputs:
-        yield Problem(op.at.key("inputs"), "one-input", "an operation reads at least one input")
+        yield Problem(op.at.key("inputs"), "one-input", "an operation needs at least one input")
     if not op.dtypes:
         yield Problem(op.at.key("dtypes"), "dtypes-none", "at least one row of data types is needed")
     if op.spatial_rank.min > op.spatial_rank.max:
-        yield Problem(
-            op.spatial_rank.at, "spatial-rank", "the least number of spatial axes is greater than the greatest"
-        )
+        yield Problem(op.spatial_rank.at, "spatial-rank", "the minimum number of spatial axes exceeds the maximum")
     elif op.spatial_rank.min == 0 < op.spatial_rank.max:
-        message = "calls have at least one spatial axis; an operation that has none leaves spatial_rank out"
+        message = "calls have at least one spatial axis; an operation without spatial axes omits spatial_rank"
         yield Problem(op.spatial_rank.at, "spatial-rank", f"{message} (did you mean min: 1?)")
 
 
@@ -101,10 +99,10 @@ def plain(op: Op) -> Iterator[Problem]:
         for item in items[section]:
             for key in keys:
                 if getattr(item, key):
-                    yield Problem(item.at.key(key), "steps-only", f"'{key}' goes with `steps`; say `reduce` as a step")
+                    yield Problem(item.at.key(key), "steps-only", f"'{key}' requires `steps`; write `reduce` as a step")
     for attribute in op.attributes:
         if attribute.type in ("bool", "f32[]"):
-            message = f"an attribute of type {attribute.type} goes with `steps`; say `reduce` as a step"
+            message = f"an attribute of type {attribute.type} requires `steps`; write `reduce` as a step"
             yield Problem(attribute.at.key("type"), "steps-only", message)
 
 
@@ -128,7 +126,7 @@ def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     stated = bool(attribute.shape_of)
     free = stated or attribute.dtype_of is not None  # `out` may say it
     if bool(attribute.required) == (default is not None) and (default is not None or not free):
-        yield Problem(at, "attribute-default", f"'{attribute.name}' must be required or have a default, and not both")
+        yield Problem(at, "attribute-default", f"'{attribute.name}' must either be required or have a default")
     if default is None:
         return
     if stated:
@@ -139,7 +137,7 @@ def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     if attribute.locates and attribute.type == "s64[]" and default == EMPTY:
         return
     if not pattern.fullmatch(default):
-        yield Problem(at, "attribute-default", f"the default {default[:40]!r} is no value of type {attribute.type}")
+        yield Problem(at, "attribute-default", f"the default {default[:40]!r} is not a value of type {attribute.type}")
     elif attribute.type == "string":
         words = [allowed.value for allowed in attribute.values or ()]
         words += [tensor.name for tensor in op.inputs] if attribute.dtype_of else []
@@ -187,14 +185,12 @@ def tensors(op: Op) -> Iterator[Problem]:
     optional = False
     for tensor in op.inputs:
         if optional and not tensor.optional:
-            yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' stands after an optional one")
+            yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' follows an optional one")
         optional = optional or tensor.optional
         yield from (_shape_input(op, tensor) if tensor.shape_of is not None else _data_tensor(op, tensor))
     output = op.output
     if output.optional or output.shape_of or output.parameter:
-        yield Problem(
-            output.at, "output-key", "an output is not optional, states no shape and has no parameter of its own"
-        )
+        yield Problem(output.at, "output-key", "an output cannot be optional, state a shape or have a `parameter`")
     yield from _data_tensor(op, output)
     for attribute in op.attributes:
         if attribute.shape_of:
@@ -211,7 +207,7 @@ def _shape_input(op: Op, tensor: Tensor) -> Iterator[Problem]:
         )
     if tensor.name in [attribute.name for attribute in op.attributes] and not tensor.parameter:
         yield Problem(
-            tensor.at, "shape-input", f"an attribute is called '{tensor.name}' too; give this input a `parameter` name"
+            tensor.at, "shape-input", f"an attribute is also called '{tensor.name}'; give this input a `parameter`"
         )
 
 
@@ -227,10 +223,10 @@ def _statements(op: Op) -> Iterator[Problem]:
         return
     kinds = Counter(type(giver) for giver in givers)
     if max(kinds.values()) > 1:
-        yield Problem(givers[-1].at, "shape-giver", "one input and one attribute at most may state a shape")
+        yield Problem(givers[-1].at, "shape-giver", "at most one input and one attribute may state a shape")
     only = givers[0]
     if len(givers) == 1 and (only.optional if isinstance(only, Tensor) else not only.required):
-        message = f"nothing but '{only.name}' states the shape of '{op.output.name}', so that every call must give it"
+        message = f"nothing but '{only.name}' states the shape of '{op.output.name}', so every call must give it"
         yield Problem(only.at, "shape-giver", message)
 
 
@@ -241,14 +237,14 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
         )
         return
     if bool(tensor.view) != bool(tensor.arrangements):
-        yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': a view goes with arrangements, and they with a view")
+        yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': `view` requires `arrangements` and vice versa")
     if tensor.parameter:
         yield Problem(tensor.at, "tensor-parameter", "only inputs that state a shape have a `parameter`")
     ways = list(tensor.ways.values())
     for name, arrangement in tensor.arrangements.items():
         if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
             message = (
-                f"arrangement '{name}' must give dims and index for the same axes as the first: {', '.join(ways[0])}"
+                f"arrangement '{name}' must have dims and index for the same axes as the first: {', '.join(ways[0])}"
             )
             yield Problem(arrangement.at, "arrangement-axes", message)
     folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
@@ -292,7 +288,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
                 )
         missing = legal.keys() - row.keys()
         if missing:
-            yield Problem(at, "dtype-missing", f"this row does not say {', '.join(sorted(missing))}")
+            yield Problem(at, "dtype-missing", f"this row does not name {', '.join(sorted(missing))}")
             continue
         name = row_name(op, row)
         rows.append((name, at))
@@ -324,10 +320,12 @@ def classes(op: Op) -> Iterator[Problem]:
     for group in op.classes:
         last = group is op.classes[-1]
         if last and group.when is not None:
-            yield Problem(group.at, "class-when", "the last class takes all calls that are left; it has no `when`")
+            yield Problem(group.at, "class-when", "the last class takes all remaining calls; it cannot have `when`")
         if not last and group.when is None:
             yield Problem(
-                group.at, "class-when", f"class '{group.name}' needs `when`; only the last one takes what is left"
+                group.at,
+                "class-when",
+                f"class '{group.name}' needs `when`; only the last class takes all remaining calls",
             )
 
 
@@ -345,7 +343,7 @@ def relations(op: Op) -> Iterator[Problem]:
             if value is not None:
                 yield from unknown(value, inputs, place(value, relation.at), "relation-tensor", "input")
         if kind == "gradient_of" and (relation.with_ or relation.formats):
-            message = "a derived gradient has the names that follow: 'gradient_of' takes neither `with` nor `formats`"
+            message = "the names of a derived gradient are determined: 'gradient_of' takes neither `with` nor `formats`"
             yield Problem(relation.at, "relation-key", message)
         for ours in relation.with_.values():
             yield from unknown(ours, tensors, place(ours, relation.at), "relation-tensor", "tensor of this operation")

@@ -60,13 +60,17 @@ def symbols(op: Op) -> Iterator[Problem]:
             if isinstance(node, Read):
                 yield Problem(at, "expression-read", f"{what} cannot read elements of a tensor; only semantics can")
             elif isinstance(node, Number) and isinstance(node.value, float):
-                yield Problem(at, "expression-real", f"{what} is in integers; real numbers stand in semantics only")
+                yield Problem(
+                    at,
+                    "expression-real",
+                    f"{what} is an integer expression; real numbers are allowed in semantics only",
+                )
             elif isinstance(node, Call) and (
                 node.function in expr.REAL_FUNCTIONS or node.function in expr.LETTER_FUNCTIONS
             ):
                 yield Problem(at, "expression-function", f"{what} has no {node.function}(); only steps have")
             elif isinstance(node, Call) and node.function in expr.SCALE_FUNCTIONS and not op.stepped:
-                message = f"{what} has no {node.function}(); only operations of `steps` have"
+                message = f"{what} has no {node.function}(); only operations of `steps` may use it"
                 yield Problem(at, "expression-function", message)
             elif isinstance(node, Name) and node.id not in known:
                 yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{suggestion(node.id, known)}")
@@ -81,7 +85,7 @@ def _view(tensor: Tensor, known: set[str]) -> Iterator[Problem]:
     letters = set(tensor.view)
     if len(letters) < len(tensor.view) or letters & (known | {"count"}):
         yield Problem(
-            tensor.at, "tensor-view", f"the view of '{tensor.name}' is made of distinct letters that are no symbols"
+            tensor.at, "tensor-view", f"the view of '{tensor.name}' consists of distinct letters that are not symbols"
         )
     for way in tensor.arrangements.values():
         used = frozenset().union(*(expr.names(index.tree) for index in way.index.values()))
@@ -110,13 +114,15 @@ def _lets(op: Op) -> Iterator[Problem]:
     sizes = {dim.symbol for dim in op.dims.values()}
     for symbol, let in op.shape.items():
         if symbol not in sizes:
-            message = f"'{symbol}' in shape is no size of dims{suggestion(symbol, sizes)}; other values stand in let"
+            message = (
+                f"'{symbol}' in shape is not a size of dims{suggestion(symbol, sizes)}; define other values in let"
+            )
             yield Problem(place(symbol, let.at), "shape-symbol", message)
     pending = {s: frozenset().union(*(expr.names(f.tree) for f in formulas(let))) for s, let in op.lets.items()}
     while ready := [symbol for symbol, needed in pending.items() if symbol in sizes or not needed & pending.keys()]:
         pending = {symbol: needed for symbol, needed in pending.items() if symbol not in ready}
     for symbol in pending:
-        yield Problem(op.lets[symbol].at, "let-circle", f"'{symbol}' is defined by way of itself")
+        yield Problem(op.lets[symbol].at, "let-circle", f"'{symbol}' is defined in terms of itself")
 
 
 def _dims(op: Op) -> Iterator[Problem]:
@@ -127,7 +133,7 @@ def _dims(op: Op) -> Iterator[Problem]:
             yield Problem(dim.at, "dim-unused", f"no tensor has an axis of the size '{role}' ({dim.symbol})")
     vectors = any(dim.per_axis for dim in op.dims.values()) or any(a.length == "spatial" for a in op.attributes)
     if vectors != (op.spatial_rank.max > 0):
-        message = "sizes and lists per spatial axis go with a spatial_rank, and a spatial_rank of more than 0 with them"
+        message = "a spatial_rank above 0 requires sizes or lists per spatial axis, and these require it"
         yield Problem(op.spatial_rank.at if op.spatial_rank.max else op.at, "spatial-rank", message)
 
 
@@ -197,7 +203,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
         yield Problem(
             op.spatial_rank.at,
             "spatial-rank",
-            "no required input has spatial axes, so that no call tells how many there are",
+            "no required input has spatial axes, so calls do not determine how many there are",
         )
 
 
@@ -210,7 +216,7 @@ def _nearest(op: Op) -> Iterator[Problem]:
             yield Problem(constraint.nearest.at, "nearest", "only an integer attribute has a nearest value")
         unknown = expr.names(constraint.nearest.tree) - expr.names(constraint.expr.tree)
         if unknown:
-            message = f"the nearest value may use what the condition uses, and not {', '.join(sorted(unknown))}"
+            message = f"the nearest value may only use symbols of the condition, not {', '.join(sorted(unknown))}"
             yield Problem(constraint.nearest.at, "nearest", message)
 
 
@@ -225,7 +231,7 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
         if symbol not in kinds:
             yield Problem(at, "unknown-symbol", f"unknown symbol '{symbol}'{suggestion(symbol, kinds)}")
         elif not {(Name(symbol), value.tree), (value.tree, Name(symbol))} & set(equal):
-            message = f"`when` of class '{group.name}' must say {symbol} == {value.text}: kernels rely on it"
+            message = f"`when` of class '{group.name}' must state {symbol} == {value.text}: kernels rely on it"
             yield Problem(at, "class-let", message)
 
 
@@ -233,7 +239,6 @@ def steps(op: Op) -> Iterator[Problem]:
     for step in plan(op):
         if isinstance(step, Bind) and (step.tensor.optional or step.tensor.when):
             for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
-                message = (
-                    f"only the optional input '{step.tensor.name}' tells the size {axis.unknown}; a call may lack it"
-                )
+                only = f"only the optional input '{step.tensor.name}' determines the size {axis.unknown}"
+                message = f"{only}, but calls may omit it"
                 yield Problem(axis.extent.at, "extent-optional", message)

@@ -36,7 +36,7 @@ def same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
         other = first.setdefault(attribute.name or "", attribute)
         for key in SHARED_KEYS:
             if getattr(attribute, key) != getattr(other, key):
-                message = f"'{key}' of '{attribute.name}' differs from {other.at}; make them alike or give a `reason`"
+                message = f"'{key}' of '{attribute.name}' differs from {other.at}; make them equal or give a `reason`"
                 yield Problem(attribute.at, "attribute-differs", message)
 
 
@@ -56,9 +56,7 @@ def related(ops: Sequence[Op]) -> Iterator[Problem]:
                 yield from unknown(theirs, tensors, place(theirs, relation.at), "relation-tensor", f"tensor of {name}")
             missing = [t.name for t in other.tensors if not t.optional and t.name not in relation.with_]
             if missing:
-                yield Problem(
-                    relation.at, "relation-with", f"`with` does not say what {', '.join(missing)} of {name} is here"
-                )
+                yield Problem(relation.at, "relation-with", f"`with` does not map {', '.join(missing)} of {name}")
             words = [v.value for attribute in other.layout_attributes for v in other.attribute(attribute).values or ()]
             for word in relation.formats.values():
                 yield from unknown(word, words, place(word, relation.at), "relation-format", f"layout word of {name}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..derive.signature import FAST_NAMES
 from ..emit.scopes import RESERVED_NAMES
+from ..emit.shared import modules
 from ..language.model import Op
 from ..language.schema import RESERVED, RESERVED_BY_CALL, place
 from ..language.source import Mark, Problem
@@ -20,13 +21,6 @@ PYTHON_NAMES = frozenset({
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
-# Modules and pages of the generated package beside those of its operations, without the underscore in front.
-MODULES = frozenset({
-    "api", "arrays", "axes", "build", "built", "cache", "compiled", "compiler", "contractions", "dask",
-    "description", "dlpack", "dtypes", "engine", "entries", "errors", "explain", "index", "init", "interface",
-    "isa", "load", "main", "numbers", "onnx", "operation", "private", "remember", "rules", "schedules", "scratch",
-    "specialize", "step_kernels", "step_sizes", "steps", "team", "threads", "torch", "units", "words",
-})  # fmt: skip
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `count` is a word of finish, `accumulate` one of the rows of data types.
@@ -73,7 +67,7 @@ def names(op: Op) -> Iterator[Problem]:
             )
         if name in seen:
             yield Problem(
-                at, "name-taken", f"the {what} '{name}' has the name of a {seen[name]}; every name means one thing"
+                at, "name-taken", f"the {what} '{name}' has the same name as a {seen[name]}; names must be unique"
             )
         seen.setdefault(name, what)
     folded: dict[str, str] = {}
@@ -88,7 +82,7 @@ def names(op: Op) -> Iterator[Problem]:
 
 
 def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | MODULES or op.function.startswith(
+    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | modules() or op.function.startswith(
         "opwright"
     ):
         message = f"its function would be '{op.function}', which is a reserved word or another part of the package"

@@ -16,7 +16,7 @@ def repeated(items: Iterable[tuple[str, Mark]], rule: str, what: str) -> Iterato
     seen: dict[str, Mark] = {}
     for name, at in items:
         if name in seen:
-            yield Problem(at, rule, f"the {what} '{name}' stands here a second time, after {seen[name]}")
+            yield Problem(at, rule, f"the {what} '{name}' is a duplicate of the one at {seen[name]}")
         seen.setdefault(name, at)
 
 
@@ -29,7 +29,7 @@ def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> 
 def incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
     missing = [key for key in keys if getattr(item, key) in (None, "")]
     if missing:
-        yield Problem(at, rule, f"this {what} does not say {', '.join(missing)}; say it here or in _common.yaml")
+        yield Problem(at, rule, f"this {what} lacks {', '.join(missing)}; give it here or in _common.yaml")
 
 
 def kind_of_relation(relation: Relation) -> tuple[str, str]:

@@ -34,7 +34,11 @@ def semantics(op: Op) -> Iterator[Problem]:
     problems: list[Problem] = []
     if not INIT.fullmatch(meaning.init) or not _fits_f32(float(meaning.init)):
         problems.append(
-            Problem(place(meaning.init, meaning.at), "semantics-init", "init is a number of f32, inf or -inf")
+            Problem(
+                place(meaning.init, meaning.at),
+                "semantics-init",
+                "init must be a number that f32 can represent, inf or -inf",
+            )
         )
     target = meaning.assignment.target
     if target.tensor != op.output.name:
@@ -64,7 +68,7 @@ def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterato
     tensor, at = op.tensor(read.tensor), at.moved(read.column)
     names = tensor.view or tuple(tensor.dims)
     if len(read.indices) != len(names):
-        message = f"'{read.tensor}' takes {len(names)} indices ({', '.join(names)}) and has {len(read.indices)}"
+        message = f"'{read.tensor}' takes {len(names)} indices ({', '.join(names)}), not {len(read.indices)}"
         yield Problem(at, "semantics-indices", message)
         return
     problems: list[Problem] = []
@@ -104,7 +108,7 @@ def _value(op: Op, tree: Expr, scope: Mapping[str, Kind], at: Mark, readable: li
     problems: list[Problem] = []
     for read in expr.reads(tree):
         if read.tensor not in readable:
-            message = f"'{read.tensor}' is no tensor that can be read here{suggestion(read.tensor, readable)}"
+            message = f"'{read.tensor}' is not a tensor that can be read here{suggestion(read.tensor, readable)}"
             yield Problem(at.moved(read.column), "semantics-read", message)
             return
         if read.tensor != op.output.name:
@@ -112,7 +116,7 @@ def _value(op: Op, tree: Expr, scope: Mapping[str, Kind], at: Mark, readable: li
     if not problems:
         kind = noted_kind(tree, scope, at, problems)
         if kind and (kind.vector or kind.base == "bool"):
-            problems.append(Problem(at, "semantics-value", f"a cell takes one number, but this is {kind}"))
+            problems.append(Problem(at, "semantics-value", f"a cell holds one number, but this is {kind}"))
     yield from problems
     yield from _printable(tree, at)
 
@@ -123,7 +127,7 @@ def _printable(tree: Expr, at: Mark) -> Iterator[Problem]:
     if isinstance(tree, Read):
         return
     if isinstance(tree, Number) and not (_fits_f32(float(tree.value)) and not math.isnan(tree.value)):
-        yield Problem(here, "semantics-value", f"{tree.value} is no number of f32")
+        yield Problem(here, "semantics-value", f"{tree.value} is not representable in f32")
     if isinstance(tree, Call) and tree.function == "prod":
         inner = [node for argument in tree.arguments for node in expr.walk(argument)]
         if any(
@@ -133,13 +137,13 @@ def _printable(tree: Expr, at: Mark) -> Iterator[Problem]:
             yield Problem(
                 here,
                 "semantics-value",
-                "prod() in semantics takes sizes per spatial axis, no elements, count or other prod()",
+                "prod() in semantics takes sizes per spatial axis, not elements, count or another prod()",
             )
         return
     calls = isinstance(tree, Call) and tree.function not in ("min", "max")
     operators = isinstance(tree, (Unary, Binary)) and tree.op not in "+-*/"
     if calls or operators:
-        yield Problem(here, "semantics-value", "values are made with + - * / min max and prod() only")
+        yield Problem(here, "semantics-value", "values may only use + - * / min max and prod()")
     for child in expr.children(tree):
         yield from _printable(child, at)
 
@@ -153,7 +157,7 @@ def _guard(guard: Located, scope: Mapping[str, Kind]) -> Iterator[Problem]:
     for node in expr.walk(guard.tree):
         real = isinstance(node, Number) and isinstance(node.value, float)
         if real or isinstance(node, Read) or (isinstance(node, Call) and node.function in expr.REDUCTIONS):
-            message = "where compares integers, axis by axis; it has no reads, real numbers, any, all or prod"
+            message = "where compares integers, axis by axis, without reads, real numbers, any, all or prod"
             yield Problem(guard.at.moved(node.column), "semantics-where", message)
 
 
@@ -163,12 +167,12 @@ def _finish(op: Op, finish: Located, kinds: Mapping[str, Kind]) -> Iterator[Prob
     axes = tuple(output.view) or tuple(output.dims)
     if len(cells) != 1 or len(cells[0].indices) != len(axes):
         yield Problem(
-            finish.at, "semantics-finish", f"finish reads '{output.name}' exactly once, with {len(axes)} indices"
+            finish.at, "semantics-finish", f"finish must read '{output.name}' exactly once, with {len(axes)} indices"
         )
         return
     formals = [index.id for index in cells[0].indices if isinstance(index, Name)]
     if len(set(formals)) != len(axes) or set(formals) & (kinds.keys() | {"count"}):
-        message = f"the indices of '{output.name}' in finish are distinct letters that are no symbols"
+        message = f"the indices of '{output.name}' in finish must be distinct letters that are not symbols"
         yield Problem(finish.at.moved(cells[0].column), "semantics-finish", message)
         return
     extents = dict(zip(formals, (extent.tree for extent in output.dims.values()), strict=False))
@@ -179,7 +183,7 @@ def _finish(op: Op, finish: Located, kinds: Mapping[str, Kind]) -> Iterator[Prob
     scope = {**kinds, **letters, "count": Kind("int")}
     yield from _value(op, finish.tree, scope, finish.at, [output.name, *(tensor.name for tensor in op.data_inputs)])
     if _values(finish.tree) & set(formals):
-        yield Problem(finish.at, "semantics-finish", "letters of finish stand in indices only")
+        yield Problem(finish.at, "semantics-finish", "letters of finish may only occur in indices")
 
 
 def _values(tree: Expr) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..derive import step_keys, steps
+from ..derive import missing_axes, step_keys, steps
 from ..derive.normal_form import normal_form
 from ..language.library import Page
 from ..language.model import Op
@@ -67,5 +67,5 @@ STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (declarations.relations, expressions.symbols),
     (expressions.expressions,),
     (steps.semantics,),
-    (step_keys.dtypes, expressions.steps),
+    (step_keys.dtypes, expressions.steps, missing_axes.of_steps),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import inspect
 import json
 from typing import Any
@@ -26,7 +27,8 @@ EXAMPLE = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("call", metavar="CALL", help="an operation's name, or a whole call as text")
+    parser.add_argument("call", metavar="CALL", nargs="?", help="an operation's name, or a whole call as text")
+    parser.add_argument("--schedules", action="store_true", help="the table from which kernels of steps are scheduled")
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=DTYPE[...]", help="an input, as src=f32[1,8,8,16]"
     )
@@ -38,6 +40,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.schedules:
+        return schedules(kernels(shared.project(options)), options.json, console())
+    if options.call is None:
+        raise UsageError("explain takes a CALL, or --schedules")
     call = call_text.parse(options.call) if "(" in options.call else CallText(options.call)
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
@@ -48,6 +54,22 @@ def run(options: argparse.Namespace) -> int:
         print(as_json(found, gradient))
     else:
         show(found, gradient, console())
+    return 0
+
+
+def schedules(package: Any, json_form: bool, out: Console) -> int:
+    """Every row of the table: the first whose condition holds for a letter of a phase is taken."""
+    rows = [
+        {"name": row.name, "when": row.when, "then": row.then, "figure": row.figure}
+        for row in importlib.import_module(f"{package.__name__}._schedules").SCHEDULES
+    ]
+    if json_form:
+        print(json.dumps(rows, indent=2))
+        return 0
+    for row in rows:
+        say(out, f"{row['name']}: where {row['when']}")
+        say(out, f"    {row['then']}")
+        say(out, f"    chosen by {row['figure']}")
     return 0
 
 

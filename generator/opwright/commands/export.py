@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import keyword
+import os
 import shutil
+import stat
 from pathlib import Path
 
 from ..console import console, say
-from ..errors import UsageError
+from ..errors import UsageError, inert
 from ..project import COMMAND, PACKAGE, Project
 from . import options as shared
 
+CACHES = "__pycache__"
 EXAMPLE = "opwright export src/mylib --name kernels   # makes src/mylib/kernels, which imports nothing of opwright"
 
 
@@ -33,13 +36,47 @@ def export(project: Project, folder: Path, name: str) -> Path:
         raise UsageError(f"--name: {name!r} cannot be imported: it must be a Python identifier")
     if not (project.output / "__init__.py").is_file():
         raise UsageError(f"there is no generated package in {project.output}; make it with: {COMMAND}")
-    target = folder / name
+    target, package = folder / name, project.output.resolve()
     if target.exists() or target.is_symlink():
-        raise UsageError(f"{target} exists already; delete it first, or choose another --name")
-    if project.output in (target.resolve(), *target.resolve().parents):
-        raise UsageError(f"{target} lies inside the package itself")
+        raise UsageError(f"{shown(target)} exists already; delete it first, or choose another --name")
     try:
-        shutil.copytree(project.output, target, ignore=shutil.ignore_patterns("__pycache__"))
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from None
+        if package in (target.resolve(), *target.resolve().parents):
+            raise UsageError(f"{shown(target)} lies inside the package itself")
+        regular(package)
+        _copied(package, target)
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError in older Pythons
+        raise UsageError(f"{shown(target)} cannot be written: {reason(error)}") from None
     return target
+
+
+def regular(package: Path) -> None:
+    """Refuse a package with links, pipes and the like: what they lead to is no part of it."""
+    for place, folders, files in os.walk(package):
+        for entry in (*folders, *files):
+            mode = os.lstat(os.path.join(place, entry)).st_mode
+            if entry != CACHES and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                told = shown(Path(place) / entry)
+                raise UsageError(f"{told} is no file and no folder; make the package anew with: {COMMAND}")
+
+
+def _copied(package: Path, target: Path) -> None:
+    """Copy the package; where that fails, nothing is left of the copy."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.mkdir()
+    try:
+        shutil.copytree(package, target, symlinks=True, ignore=shutil.ignore_patterns(CACHES), dirs_exist_ok=True)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def reason(error: Exception) -> str:
+    """Why a copy failed, in one line; of several files the first."""
+    several = error.args[0] if isinstance(error, shutil.Error) and error.args else None
+    if isinstance(several, list) and several:
+        return inert(str(several[0][-1])[:200])
+    return inert(str(getattr(error, "strerror", None) or error)[:200])
+
+
+def shown(path: Path) -> str:
+    return inert(str(path)[-200:])

@@ -43,7 +43,7 @@ def magnitude(tree: Expr, extents: Mapping[str, Expr]) -> Expr:
         above = magnitude(tree.left, extents)
         quotient = Binary("/", above, tree.right)
         return quotient if above == tree.left else Call("ceil", (quotient,))
-    raise NotPolynomial("only + - * and exact / make an index or an extent")
+    raise NotPolynomial("an index or extent may only use + - * and exact /")
 
 
 def index_magnitudes(op: Op) -> tuple[tuple[str, Expr], ...]:

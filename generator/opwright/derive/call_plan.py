@@ -169,14 +169,16 @@ def _bind(
             solved = _solve(extent.tree, here)
             if solved is None or solved[0] not in sizes:
                 message = f"the extent of axis {axis} of '{tensor.name}' cannot be solved for a single unknown size"
-                message += f"; give it a symbol of its own, and say in `let` or `constraints` how {extent.text} follows"
+                message += (
+                    f"; give it a symbol of its own, and state in `let` or `constraints` how {extent.text} follows"
+                )
                 raise SpecInvalid([Problem(extent.at, "extent-unsolvable", message)])
             axes.append(AxisBinding(axis, extent, False, *solved))
             here.add(solved[0])
         ways.append(BindWay(name, tuple(axes)))
         new = here - known
         if number and new != learned:
-            message = f"the arrangements of '{tensor.name}' do not tell the same sizes"
+            message = f"the arrangements of '{tensor.name}' do not determine the same sizes"
             raise SpecInvalid([Problem(tensor.at, "arrangements-differ", message)])
         learned = new
     return Bind(tensor, tuple(ways), stated), learned
@@ -193,15 +195,15 @@ def _never_known(
 ) -> list[Problem]:
     """What is left over when a call has told all that it tells."""
     problems = [
-        Problem(let.at, "never-known", f"'{symbol}' depends on something that a call never tells")
+        Problem(let.at, "never-known", f"'{symbol}' depends on something that no call determines")
         for symbol, let in lets.items()
     ]
     problems += [
-        Problem(dim.at, "never-known", f"no input, attribute or formula tells '{dim.symbol}' ({role})")
+        Problem(dim.at, "never-known", f"no input, attribute or formula determines '{dim.symbol}' ({role})")
         for role, dim in dims
     ]
     problems += [
-        Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that a call never tells")
+        Problem(c.at, "never-known", f"constraint '{c.id}' depends on something that no call determines")
         for c in constraints
     ]
     return problems
@@ -256,7 +258,7 @@ def plan(op: Op) -> tuple[Step, ...]:
     for tensor, stated in bindings:
         step, learned = _bind(tensor, known, all_sizes, stated, waiting)
         for symbol in learned & lets.keys():
-            message = f"'{tensor.name}' tells '{symbol}' already; make the formula in shape a constraint instead"
+            message = f"'{tensor.name}' already determines '{symbol}'; make the formula in shape a constraint"
             raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
         steps.append(step)
         known |= learned

@@ -17,7 +17,7 @@ from ..language.hashing import digest
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_of
-from .poly import NotPolynomial, Poly
+from .poly import ONE, NotPolynomial, Poly
 
 ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {
     "+": operator.add,
@@ -143,6 +143,17 @@ class _Contract:
             return self.name(tree.id, letters)
         if isinstance(tree, Unary) and tree.op == "-":
             return -self.poly(tree.operand, letters)
+        if isinstance(tree, Binary) and tree.op in LOGIC:
+            sides = {self.said(side, letters): side for side in joined(tree, tree.op)}
+            alone = self.poly(next(iter(sides.values())), letters)
+            return alone if len(sides) == 1 else Poly.symbol(digest([tree.op, sorted(sides)]))
+        extreme = isinstance(tree, Call) and tree.function in ("min", "max")
+        if isinstance(tree, Call) and extreme and len({self.said(part, letters) for part in tree.arguments}) == 1:
+            return self.poly(tree.arguments[0], letters)
+        if isinstance(tree, Call) and tree.function in ("floor", "ceil"):
+            (inner,) = tree.arguments
+            if isinstance(inner, Binary) and inner.op == "/" and self.poly(inner.right, letters) == ONE:
+                return self.poly(inner.left, letters)
         if isinstance(tree, Binary) and tree.op in ALGEBRA:
             left, right = self.poly(tree.left, letters), self.poly(tree.right, letters)
             made = _combined(tree.op, left, right)
@@ -250,6 +261,13 @@ class _Steps(_Contract):
             told = [[w, op, self.term(to, letters).terms, self.term(v, letters).terms] for w, op, to, v in values]
             steps.append([step.by or "", guards, sorted(told)])
         return [extents, steps]
+
+
+def joined(tree: Expr, op: str) -> list[Expr]:
+    """The sides of a chain of one operator."""
+    if isinstance(tree, Binary) and tree.op == op:
+        return [*joined(tree.left, op), *joined(tree.right, op)]
+    return [tree]
 
 
 def _names(tree: Expr) -> list[str]:

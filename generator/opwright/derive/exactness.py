@@ -30,7 +30,7 @@ def quotients(op: Op) -> Iterator[Problem]:
     for tree, at in _unchecked(op):
         for node in _exact(tree):
             if (node.left, node.right) not in said:
-                message = "a constraint must say that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
+                message = "a constraint must state that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
                 yield Problem(at.moved(node.column), "range-quotient", message)
     for tree, at in _sizes(op):
         for node in _exact(tree):

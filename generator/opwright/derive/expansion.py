@@ -82,9 +82,8 @@ class Expansion:
             return ZERO
         value = self.missing.value(tree)
         if not isinstance(value, int):
-            message = (
-                "on a spatial axis that a call does not have this is no integer; give its symbols other neutral values"
-            )
+            message = "on a spatial axis that a call does not have, this is not an integer"
+            message += "; change the neutral values of its symbols"
             raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
         return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
 

@@ -49,6 +49,20 @@ class MissingAxes:
         """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
         return not self.possible or self.value(tree) == wanted
 
+    def fits_always(self, tree: expr.Expr, wanted: expr.Value) -> bool:
+        """Whether a tree is `wanted` on a missing axis, whatever the scalars of the call are."""
+        names, kinds = expr.names(tree), symbol_kinds(self.op)
+        scalars = [name for name in names & self.symbols if name not in self.values]
+        for number in (0, 1, 2, 7):
+            given = {name: bool(number % 2) if kinds[name].base == "bool" else number for name in scalars}
+            try:
+                found = evaluate(tree, {**dict.fromkeys(names - self.symbols, 0), **given, **self.values})
+            except expr.Inexact:
+                continue
+            if found != wanted:
+                return False
+        return True
+
 
 def on_missing_axes(op: Op) -> Iterator[tuple[expr.Expr, expr.Value]]:
     """What kernels compute per spatial axis, and what each must be on an axis that a call does not have."""
@@ -94,6 +108,30 @@ def neutrals(op: Op) -> Iterator[Problem]:
                 if wrong[0][1] is not True:
                     what = f"{'an extent' if wrong[0][1] else 'an index'} would be {missing.value(wrong[0][0])}"
                     what += f", not {wrong[0][1]}"
-                message = f"{neutral} is not neutral: on a spatial axis that a call does not have {what}"
+                message = f"{neutral} is not neutral: on a spatial axis that a call does not have, {what}"
                 yield Problem(at, "neutral", f"{message}; write neutral: {better} for '{symbol}'")
                 break
+
+
+def of_steps(op: Op) -> Iterator[Problem]:
+    """What steps compute per spatial axis and is not neutral on one that a call does not have, which they walk, too."""
+    missing = MissingAxes(op)
+    if not missing.possible:
+        return
+    wanted = [(extent.tree, 1, extent.at) for extent in op.semantics.ranges.values()]
+    for step in op.semantics.steps:
+        wanted += [(guard.tree, True, guard.at) for guard in step.where]
+        for made in step.assignments:
+            reads = (made.target, *expr.reads(made.value))
+            wanted += [(index, 0, made.at.moved(index.column)) for read in reads for index in read.indices]
+            products = [n for n in expr.walk(made.value) if isinstance(n, expr.Call) and n.function == "prod"]
+            wanted += [(call.arguments[0], 1, made.value_at.moved(call.column)) for call in products]
+    letters = {letter for letter, extent in op.semantics.ranges.items() if expr.names(extent.tree) & missing.vectors}
+    for tree, value, at in wanted:
+        spatial = expr.names(tree) & (missing.vectors | letters) - op.runs
+        calls = [node.function for node in expr.walk(tree) if isinstance(node, expr.Call)]
+        numbered = not expr.LETTER_FUNCTIONS.keys().isdisjoint(calls)
+        if spatial and not numbered and not missing.fits_always(tree, value):
+            what = "hold" if value is True else f"be {value}"
+            message = f"on a spatial axis that a call does not have this must {what}; use attributes with `neutral`"
+            yield Problem(at, "neutral", f"{message}, or give spatial_rank one number of axes")

@@ -29,9 +29,7 @@ from .expansion import expansion
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 
 # What most often keeps letters from walking an output axis by themselves.
-PRODUCT = (
-    "; where letters count through a whole axis, its extent is their product, as in shape: {Z: C * K} for c * K + k"
-)
+PRODUCT = "; if letters together walk a whole axis, its extent is their product, as in shape: {Z: C * K} for c * K + k"
 # A letter that is usually shorter than this is not worth an innermost loop where another one is.
 WORTHWHILE = 8
 
@@ -128,7 +126,8 @@ class _Derivation:
             radix = [self.stays(axis) for axis in axes]
             if None in radix:
                 raise self.fail(
-                    f"an arrangement of '{accessed.tensor}' does not walk exactly its axes; no one bound would be safe"
+                    f"an arrangement of '{accessed.tensor}' does not walk exactly its axes;"
+                    " no single bound would be safe"
                 )
             walked.append(sorted(letter for letters in radix for letter in letters or ()))
         if any(letters != walked[0] or len(set(letters)) < len(letters) for letters in walked):
@@ -166,8 +165,8 @@ class _Derivation:
             ):
                 return letter
         raise self.fail(
-            f"the index of output axis {axis.name} has no letter that it can be solved for: one whose factor is surely"
-            f" positive or negative, and that no other axis is solved for{PRODUCT}"
+            f"the index of output axis {axis.name} cannot be solved for a letter: it needs one whose factor has"
+            f" a known sign and for which no other axis is solved{PRODUCT}"
         )
 
     def choose_inner(
@@ -299,7 +298,7 @@ class _Derivation:
             if isinstance(condition, Solved):
                 if not sure or loop.solved or loop.letter == inner:
                     raise self.fail(
-                        "two output axes are tied to the same range letter; the gather form would need a test per tap"
+                        "two output axes depend on the same range letter; the gather form would need a test per tap"
                         + PRODUCT
                     )
                 loops[loop.letter] = dataclasses.replace(loop, solved=condition)

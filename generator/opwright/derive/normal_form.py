@@ -51,7 +51,7 @@ def _tensors(op: Op, form: NormalForm) -> Iterator[Problem]:
     tree = weights.tree if weights else None
     roles = [index.id for index in tree.indices if isinstance(index, Name)] if isinstance(tree, Read) else []
     if not isinstance(tree, Read) or tree.tensor not in tensors or sorted(roles) != sorted(LETTERS):
-        message = "weights names the tensor and the order of its indices, as in weights[g, small, big, k]"
+        message = "weights must name the tensor and the order of its indices, as in weights[g, small, big, k]"
         yield Problem(weights.at if weights else form.at, "normal-form", message)
 
 
@@ -83,11 +83,11 @@ def _roles(op: Op, form: NormalForm) -> Iterator[Problem]:
     for name in (*inputs, *([form.bias] if form.bias else [])):
         tensor = op.tensor(name)
         if tensor is op.output:
-            yield _problem(name, form, f"'{name}' is the output, and an input of the normal form too")
+            yield _problem(name, form, f"'{name}' is both the output and an input of the normal form")
         elif tensor.optional and name in inputs:
             yield _problem(name, form, f"'{name}' must be required: fast kernels always read it")
     if form.bias and form.solve == "w":
-        yield _problem(form.bias, form, "weights that are solved for have no bias")
+        yield _problem(form.bias, form, "an operation that computes weights has no bias")
     elif form.bias:
         channels = list(op.output.dims.values())[1].tree
         if [extent.tree for extent in op.tensor(form.bias).dims.values()] != [channels]:

@@ -21,6 +21,7 @@ from ..memo import memoised
 from .contraction import Contraction, contraction, paired
 from .lanes import lane_letters
 from .program import Array, Axis, Formula, Part, Program, program
+from .sharing import shared
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,31 @@ def _loose(tree: Expr) -> Iterator[Expr]:
         yield from _loose(child)
 
 
+def in_place(op: Op) -> dict[str, tuple[str, ...]]:
+    """By output, the inputs whose memory it may have: no step reduces, and one alone reads such an input and writes it.
+
+    There each cell of the output is made of the same cell of the input.
+    """
+    found = staged(op).program
+    if any(not set(part.letters) <= expr.names(part.target) for part in found.parts):
+        return {}
+    result: dict[str, tuple[str, ...]] = {}
+    for output in op.outputs:
+        writers = [part for part in found.parts if part.target.tensor == output.name]
+        axes = [(axis.extent, axis.kind) for axis in found.arrays[output.name].axes]
+        names = []
+        for tensor in op.data_inputs:
+            readers = [part for part in found.parts if tensor.name in {read.tensor for read in part.reads}]
+            cells = {read.indices for part in readers for read in part.reads if read.tensor == tensor.name}
+            same = axes == [(axis.extent, axis.kind) for axis in found.arrays[tensor.name].axes]
+            alone = len(writers) == 1 and all(part is writers[0] for part in readers)
+            if same and alone and cells == {writers[0].target.indices} and not tensor.joined:
+                names.append(tensor.name)
+        if names:
+            result[output.name] = tuple(names)
+    return result
+
+
 def accumulator(output: str) -> str:
     """The array in which an output's cells grow."""
     return f"{output}_sum_"
@@ -107,6 +133,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
+    found = shared(found, [(phase.parts, phase.own) for phase in _phases(found)])
     phases = tuple(
         dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own)) for phase in _phases(found)
     )

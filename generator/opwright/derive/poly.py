@@ -34,7 +34,7 @@ class Poly:
     def of(terms: Mapping[Monomial, int]) -> Poly:
         left = [term for term in terms.items() if term[1]]
         if len(left) > MAX_TERMS or any(not -INT64_MAX <= factor <= INT64_MAX for _, factor in left):
-            raise NotPolynomial(f"multiplied out it has more than {MAX_TERMS} terms, or a factor beyond 64 bits")
+            raise NotPolynomial(f"its expansion has more than {MAX_TERMS} terms, or a factor beyond 64 bits")
         return Poly(tuple(sorted(left) if len(left) > 1 else left))
 
     @staticmethod
@@ -64,7 +64,7 @@ class Poly:
 
     def __truediv__(self, other: Poly) -> Poly:
         if len(other.terms) != 1:
-            raise NotPolynomial("only a single product can divide")
+            raise NotPolynomial("the divisor must be a single product")
         (monomial, factor) = other.terms[0]
         if any(own % factor for _, own in self.terms):
             raise NotPolynomial("the division leaves a remainder")
@@ -134,7 +134,7 @@ def polynomial(tree: Expr) -> Poly:
         if tree.op == "-":
             return left - right
         return left * right if tree.op == "*" else left / right
-    raise NotPolynomial("only + - * and exact / make an index or an extent")
+    raise NotPolynomial("an index or extent may only use + - * and exact /")
 
 
 @dataclass(frozen=True)

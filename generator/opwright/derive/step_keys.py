@@ -40,13 +40,13 @@ def counted(op: Op) -> Iterator[Problem]:
     if not op.outputs:
         yield Problem(op.at.key("outputs"), "one-output", "an operation has at least one output")
     if not op.inputs:
-        yield Problem(op.at.key("inputs"), "one-input", "an operation reads at least one input")
+        yield Problem(op.at.key("inputs"), "one-input", "an operation needs at least one input")
     if not op.dtypes:
         yield Problem(op.at.key("dtypes"), "dtypes-none", "at least one row of data types is needed")
     said = op.semantics
     for key in ("reduce", "finish", "where", "init"):
         if key in dict(said.at.keys):
-            message = f"'{key}' is a key of semantics with one `reduce`; a step says it itself"
+            message = f"'{key}' is a key of semantics with `reduce`; a step has it itself"
             yield Problem(said.at.key(key), "steps-key", message)
     for key in ("normal_form", "classes"):
         if getattr(op, key):
@@ -58,7 +58,7 @@ def counted(op: Op) -> Iterator[Problem]:
                 message = f"'{key}' of a tensor goes with `reduce`; steps do not have it yet{instead}"
                 yield Problem(tensor.at.key(key), "steps-key", message)
     if op.spatial_rank.min > op.spatial_rank.max:
-        message = "the least number of spatial axes is greater than the greatest"
+        message = "the minimum number of spatial axes exceeds the maximum"
         yield Problem(op.spatial_rank.at, "spatial-rank", message)
 
 
@@ -68,15 +68,15 @@ def tensors(op: Op) -> Iterator[Problem]:
     for tensor in op.inputs:
         absent = tensor.optional or tensor.when is not None
         if optional and not absent:
-            yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' stands after an optional one")
+            yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' follows an optional one")
         optional = optional or absent
         if tensor.absent is not None and not _is_number(tensor.absent):
             yield Problem(place(tensor.absent, tensor.at), "tensor-absent", "`absent` is a number, such as 0 or 1")
         if tensor.absent is not None and not tensor.optional:
-            yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never left out; make it `optional` too")
+            yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never omitted; make it `optional`")
     for tensor in op.outputs:
         if tensor.optional or tensor.absent or tensor.broadcast or tensor.joined:
-            message = "an output is not optional, joined or broadcast; `when` says which calls have it"
+            message = "an output cannot be optional, joined or broadcast; `when` says which calls have it"
             yield Problem(tensor.at, "output-key", message)
     for tensor in op.tensors:
         yield from _axes(op, tensor)
@@ -119,7 +119,7 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
         elif sorted((*rows[word], *left)) != sorted(tensor.dims):
             found, wanted = ", ".join(rows[word]), ", ".join(tensor.dims)
             message = f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}"
-            yield Problem(at, "layout-axes", f"{message}; only axes of extent 1 or ones(...) may be left out")
+            yield Problem(at, "layout-axes", f"{message}; only axes of extent 1 or ones(...) may be omitted")
 
 
 def _is_ones(tree: Expr) -> bool:
@@ -136,10 +136,10 @@ def _joined(op: Op) -> Iterator[Problem]:
         yield from unknown(tensor.joined, tensor.dims, at, "joined", f"axis of '{tensor.name}'")
         tree = tensor.dims[tensor.joined].tree if tensor.joined in tensor.dims else None
         if tree is not None and not (isinstance(tree, Name) and tree.id in plain):
-            message = f"arrays are joined along an axis whose extent is a size of dims; {tensor.joined} has another one"
+            message = f"arrays are joined along an axis whose extent is a size of dims; {tensor.joined} is not one"
             yield Problem(at, "joined", message)
         if tensor.optional or tensor.when or tensor.joined in (*tensor.broadcast, *tensor.may_lack):
-            message = f"'{tensor.name}' is joined from at least one array, so that it is required and has the axis"
+            message = f"'{tensor.name}' is joined from at least one array, so it must be required and have the axis"
             yield Problem(at, "joined", f"{message} {tensor.joined}, neither stretched nor lacking")
 
 
@@ -159,13 +159,15 @@ def _lacking(op: Op) -> Iterator[Problem]:
                 new += [tree.id] if tree.id not in told else []
             elif tree is not None:
                 yield Problem(
-                    at, "may-lack", f"an axis that may be lacking has a size of dims as its extent; {axis} has not"
+                    at,
+                    "may-lack",
+                    f"the extent of an axis that may be omitted must be a size of dims; that of {axis} is not",
                 )
         if tensor.may_lack and (tensor.optional or tensor.when or {e.tree for e in tensor.dims.values()} & located):
-            message = f"'{tensor.name}' may lack no axes: it is optional, or an s64 with `locates` counts its axes"
+            message = f"'{tensor.name}' cannot omit axes: it is optional, or an s64 with `locates` counts its axes"
             yield Problem(tensor.at, "may-lack", message)
         if new and (tensor in op.outputs or len(new) > 1):
-            which = "no input may lack it" if tensor in op.outputs else "which of them, no call tells"
+            which = "no input may omit it" if tensor in op.outputs else "no call determines which"
             yield Problem(tensor.at, "may-lack", f"'{tensor.name}' may lack {' and '.join(new)}, but {which}")
         told |= set(new)
 
@@ -193,10 +195,12 @@ def _orders(op: Op) -> Iterator[Problem]:
             or names & runs
             or tensor.name in seen
         ):
-            message = f"'{attribute.name}' alone orders the axes of '{tensor.name}': it is required and has no `layout`"
-            yield Problem(at, "order-of", f"{message}, `broadcast`, `may_lack`, and no list with `locates`")
+            message = f"'{attribute.name}' alone orders the axes of '{tensor.name}'; the tensor must be required"
+            yield Problem(at, "order-of", f"{message}, without `layout`, `broadcast`, `may_lack` and `locates`")
         if not attribute.required:
-            yield Problem(attribute.at, "order-of", f"'{attribute.name}' must be required: no default orders all axes")
+            yield Problem(
+                attribute.at, "order-of", f"'{attribute.name}' must be required: no default fits every number of axes"
+            )
         seen.add(tensor.name)
 
 
@@ -231,7 +235,7 @@ def _extents(op: Op) -> Iterator[Problem]:
         if attribute.extents_of is None:
             if attribute.fills or attribute.keeps:
                 yield Problem(
-                    at, "extents-of", "`fills` and `keeps` go with `extents_of`, the run whose extents a list says"
+                    at, "extents-of", "`fills` and `keeps` require `extents_of`, the run whose extents the list gives"
                 )
             continue
         yield from unknown(attribute.extents_of, roles, place(attribute.extents_of, at), "extents-of", "run of axes")
@@ -240,10 +244,10 @@ def _extents(op: Op) -> Iterator[Problem]:
         if attribute.keeps:
             yield from unknown(attribute.keeps, truths, place(attribute.keeps, at), "extents-of", "truth attribute")
         if attribute.keeps and not attribute.fills:
-            yield Problem(at, "extents-of", "`keeps` takes extents of the run that `fills` names; say it too")
+            yield Problem(at, "extents-of", "`keeps` refers to the run of `fills`; give both")
         dim = op.dims.get(attribute.extents_of)
         if dim and (dim.symbol in inputs or dim.symbol in seen):
-            yield Problem(at, "extents-of", f"'{dim.symbol}' is told already, by an input or by another list")
+            yield Problem(at, "extents-of", f"'{dim.symbol}' is already determined by an input or another list")
         if not attribute.required or attribute.min is not None or attribute.max is not None:
             yield Problem(at, "extents-of", f"'{name}' is required, and has no min and max: it says extents")
         seen.add(dim.symbol if dim else "")
@@ -273,9 +277,9 @@ def _attributes(op: Op) -> Iterator[Problem]:
         if attribute.per is not None:
             yield from unknown(attribute.per, scalars, place(attribute.per, attribute.at), "attribute-per", "size")
         if attribute.per is not None and attribute.length is not None:
-            yield Problem(attribute.at, "attribute-per", f"'{name}' has an entry `per` cell or, by `length`, per axis")
+            yield Problem(attribute.at, "attribute-per", f"'{name}' has either `per` or `length`")
         if attribute.type == "f32[]" and attribute.per is None and attribute.length != "spatial":
-            message = f"'{name}' needs `per`, the size that it has an entry for, or `length: spatial`"
+            message = f"'{name}' needs `per`, the size that gives its number of entries, or `length: spatial`"
             yield Problem(attribute.at, "attribute-per", message)
 
 
@@ -292,11 +296,11 @@ def dtypes(op: Op) -> Iterator[Problem]:
                 message = f"'{name}' may be {' or '.join(legal)}, not {dtype}"
                 yield Problem(place(dtype, at), "dtype-value", message)
         if missing := names - row.keys():
-            yield Problem(at, "dtype-missing", f"this row does not say {', '.join(sorted(missing))}")
+            yield Problem(at, "dtype-missing", f"this row does not name {', '.join(sorted(missing))}")
             continue
         cells = tuple(row[name] for name in sorted(names - {"accumulate"}))
         if cells in seen:
-            yield Problem(at, "dtype-row", f"this row of data types stands here a second time, after {seen[cells]}")
+            yield Problem(at, "dtype-row", f"this row of data types is a duplicate of the one at {seen[cells]}")
         seen[cells] = at
         if row["accumulate"] == "s64":
             yield from _whole(op, at)
@@ -309,7 +313,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         chosen = [t.name for t in op.tensors if t not in op.outputs or t.name in told]
         key = tuple(row.get(name, "") for name in chosen)
         if key in inputs:
-            message = f"a call cannot tell this row from that of {inputs[key]}"
+            message = f"no call distinguishes this row from that of {inputs[key]}"
             yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
         inputs.setdefault(key, at)
 
@@ -337,8 +341,8 @@ def _whole(op: Op, row: Mark) -> Iterator[Problem]:
                 wrong = wrong or (isinstance(node, Name) and node.id in real)
                 if wrong or (isinstance(node, Read) and node.tensor in real_lists):
                     at = assignment.value_at.moved(node.column)
-                    message = f"this makes real numbers, but the row of {row} accumulates in s64"
-                    message += "; f64 holds whole numbers up to 2**53"
+                    message = f"this is a real number, but the row of {row} accumulates in s64"
+                    message += "; f64 holds integers up to 2**53"
                     yield Problem(at, "dtype-accumulate", message)
 
 

@@ -34,7 +34,7 @@ def runs(op: Op, expressions: Iterable[tuple[Located, str]]) -> Iterator[Problem
             continue
         for node in _bare(tree):
             if node.id in op.runs:
-                message = f"{what} reckons with '{node.id}', which is a run of axes; only prod({node.id}) is a number"
+                message = f"{what} uses '{node.id}', which is a run of axes, as a number; only prod({node.id}) is one"
                 yield Problem(located.at.moved(node.column), "run-arithmetic", message)
 
 
@@ -108,7 +108,7 @@ def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iter
                 BETWEEN.fullmatch(read.tensor) is not None and read.tensor == target.tensor
             )
             hint = "; no step before has written it" if later else suggestion(read.tensor, readable)
-            message = f"'{read.tensor}' is nothing that this step can read{hint}"
+            message = f"'{read.tensor}' cannot be read by this step{hint}"
             problems.append(Problem(where.moved(read.column), "step-read", message))
         else:
             problems += _cell(op, read, letters, scope, where)
@@ -118,7 +118,9 @@ def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iter
     yield from _value(assignment, letters, scope)
     used = expr.names(assignment.value).union(*(expr.names(guard.tree) for guard in step.where)) & letters.keys()
     if assignment.op == "set" and (loose := used - expr.names(target)):
-        message = f"'=' would give a cell a value for every {', '.join(sorted(loose))}; add (+=) or choose (max=, min=)"
+        message = (
+            f"'=' would assign to a cell once for every {', '.join(sorted(loose))}; accumulate with +=, max= or min="
+        )
         yield Problem(at, "step-letters", message)
     for guard in step.where:
         yield from _guard(guard, letters, scope)
@@ -129,16 +131,20 @@ def _between(op: Op, target: Read, at: Mark) -> Iterator[Problem]:
     letters = op.semantics.ranges
     indices = [index.id for index in target.indices if isinstance(index, Name) and index.id in letters]
     if len(indices) != len(target.indices) or len(set(indices)) != len(indices):
-        message = f"'{target.tensor}' is no output, so that its indices make its axes: distinct letters of ranges"
+        message = (
+            f"'{target.tensor}' is not an output, so its indices define its axes and must be distinct letters of ranges"
+        )
         yield Problem(at, "step-target", message)
     if not BETWEEN.fullmatch(target.tensor) or len(target.tensor) > 64:
-        yield Problem(at, "step-target", f"'{target.tensor[:70]}' is no lower-case identifier of at most 64 characters")
+        yield Problem(
+            at, "step-target", f"'{target.tensor[:70]}' is not a lower-case identifier of at most 64 characters"
+        )
     if target.tensor in RESERVED | RESERVED_BY_CALL:
         yield Problem(at, "name-reserved", f"'{target.tensor}' is a reserved word of C, of Python or of the package")
     targets = [a.target for step in op.semantics.steps for a in step.assignments if a.target.tensor == target.tensor]
     extents = [[letters[i.id].tree for i in t.indices if isinstance(i, Name) and i.id in letters] for t in targets]
     if any(other != extents[0] for other in extents):
-        yield Problem(at, "step-target", f"the steps that write '{target.tensor}' give it different axes")
+        yield Problem(at, "step-target", f"the steps that write '{target.tensor}' define different axes")
 
 
 def _scope(op: Op, letters: Mapping[str, str]) -> dict[str, Kind]:
@@ -186,7 +192,9 @@ def _index(
             yield Problem(at, "semantics-run", f"{message} a cell in it, such as number(x)")
             return
     elif alone:
-        yield Problem(at, "semantics-run", f"axis {axis} of '{read.tensor}' is no run, so no letter of a run walks it")
+        yield Problem(
+            at, "semantics-run", f"axis {axis} of '{read.tensor}' is not a run, so a letter of a run cannot index it"
+        )
         return
     try:
         found = kind_of(index, scope, at.moved(-read.column))
@@ -194,7 +202,7 @@ def _index(
         yield from invalid.problems
         return
     if found.base != "int":
-        yield Problem(at, "semantics-index", f"the index of axis {axis} of '{read.tensor}' is no integer")
+        yield Problem(at, "semantics-index", f"the index of axis {axis} of '{read.tensor}' is not an integer")
     elif found.vector != (kind == "spatial"):
         wanted = "per spatial axis" if kind == "spatial" else "one value"
         yield Problem(at, "semantics-vector", f"the index of axis {axis} of '{read.tensor}' must be {wanted}")
@@ -207,7 +215,7 @@ def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
     for node in expr.walk(tree):
         calls = isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "prod", "number")
         if isinstance(node, Read) or calls:
-            yield Problem(at, "semantics-index", "an index is made with + - * % floor ceil min max prod and number")
+            yield Problem(at, "semantics-index", "an index may only use + - * % floor ceil min max prod and number")
     yield from _quotients(tree, letters, at, "index")
 
 
@@ -215,11 +223,11 @@ def _quotients(tree: Expr, letters: set[str], at: Mark, what: str) -> Iterator[P
     """Integers are divided by symbols, which a call can check, and rounded where a letter may leave a remainder."""
     if any(expr.names(divisor) & letters for divisor in divisors(tree)):
         hint = "" if what != "value" else "; a real number in the quotient, as in floor((m + 0.0) / n), makes it real"
-        yield Problem(at, f"semantics-{what}", f"a divisor of integers is made of symbols, not of letters{hint}")
+        yield Problem(at, f"semantics-{what}", f"an integer divisor may contain symbols, but no letters{hint}")
     floored = {id(c.arguments[0]) for c in expr.walk(tree) if isinstance(c, Call) and c.function in ("floor", "ceil")}
     for node in expr.walk(tree):
         if isinstance(node, Binary) and node.op == "/" and id(node) not in floored and expr.names(node.left) & letters:
-            yield Problem(at, f"semantics-{what}", "a quotient of letters may leave a remainder; say floor(a / b)")
+            yield Problem(at, f"semantics-{what}", "a quotient of letters may leave a remainder; write floor(a / b)")
 
 
 def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[str, Kind]) -> Iterator[Problem]:
@@ -230,13 +238,13 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         yield from invalid.problems
         return
     if kind.vector:
-        yield Problem(at, "semantics-value", f"a cell takes one value, but this is {kind}")
+        yield Problem(at, "semantics-value", f"a cell holds one value, but this is {kind}")
     if kind.base == "bool" and assignment.op != "set":
         yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
     yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
         if isinstance(node, Call) and node.function in ("any", "all", "scaled"):
-            yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is no function of values")
+            yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is not a function of values")
     for tree in within_values(assignment.value, scope):
         yield from _quotients(tree, set(letters), at, "value")
 

@@ -64,7 +64,7 @@ ISAS = (
         (*_V4, "avx512_bf16"),
         (*_V4_FLAGS, "-mavx512bf16"),
         ("bf16",),
-        exception="denormal inputs and sums count as zero",
+        exception="denormal inputs and sums are treated as zero",
     ),
 )
 PORTABLE = ISAS[0]

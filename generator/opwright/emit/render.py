@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import jinja2
@@ -32,11 +32,10 @@ from . import prose, provenance, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
 from .kernels import Kernel, kernel
 from .printer import c
+from .shared import COPIED, RENDERED, copied
 from .step_kernels import step_unit
 from .step_module import StepWrapper, step_wrapper
 from .step_rows import SUMS
-
-COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
 
 
 @dataclass(frozen=True)
@@ -163,6 +162,14 @@ def unit(op: Op) -> Unit:
     )
 
 
+def compile_templates(env: jinja2.Environment, library: Library) -> None:
+    """Compile the templates that a library needs, so that forked processes share them."""
+    stepped = {op.stepped for op in library.ops}
+    for name in env.list_templates(extensions=["j2"]):
+        if PurePath(name).name.startswith("step") in stepped:
+            env.get_template(name)
+
+
 @dataclass(frozen=True)
 class Output:
     """One file of the package: the template that prints it and the view that it prints, made when asked for.
@@ -197,7 +204,10 @@ def render(
 
 def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str]:
     """Files as they are written."""
-    return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
+    return {
+        path: tidy(path, output.text(env)) if output.rendered else output.text(env)
+        for path, output in sorted(files.items())
+    }
 
 
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
@@ -214,16 +224,15 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
-        "python/__init__.py.j2", lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
+        RENDERED["__init__.py"], lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
     )
-    files["__init__.pyi"] = Output("python/__init__.pyi.j2", lambda: _stub(head, [_wrapper(op) for op in ops]))
-    for path in sorted(path for path in (templates / COPIED).rglob("*") if path.suffix in (".py", ".c", ".h")):
-        name = path.relative_to(templates / COPIED).as_posix()
+    files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in ops]))
+    for name, path in copied(templates).items():
         files[name] = Output(f"{COPIED}/{name}", functools.partial(_copied, path, name))
-    files["_dtypes.py"] = Output("python/dtypes.py.j2", lambda: {"head": head, "dtypes": tuple(DTYPES.values())})
-    files["_isa.py"] = Output("python/isa.py.j2", lambda: {"head": head, "isas": ISAS})
+    files["_dtypes.py"] = Output(RENDERED["_dtypes.py"], lambda: {"head": head, "dtypes": tuple(DTYPES.values())})
+    files["_isa.py"] = Output(RENDERED["_isa.py"], lambda: {"head": head, "isas": ISAS})
     files["include/opwright_kernels.h"] = Output(
-        "c/kernels.h.j2",
+        RENDERED["include/opwright_kernels.h"],
         lambda: {
             "head": head,
             "units": [unit(op) for op in ops if not op.stepped],
@@ -231,10 +240,11 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         },
     )
     if any(op.stepped for op in ops):
-        lanes = {"dtypes": tuple(DTYPES.values()), "lanes": SUMS}
-        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: {"head": head, **lanes})
-    files["include/opwright_numeric.h"] = Output("c/numeric.h.j2", lambda: {"head": head})
-    files["docs/API.md"] = Output("docs/api.md.j2", lambda: {"head": head, "ops": ops, "isas": ISAS})
+        halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
+        view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
+        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: view)
+    files["include/opwright_numeric.h"] = Output(RENDERED["include/opwright_numeric.h"], lambda: {"head": head})
+    files["docs/API.md"] = Output(RENDERED["docs/API.md"], lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in ops})}
     )

@@ -146,12 +146,13 @@ class Elements:
         """The number of some letters' values, the last letter fastest."""
         result: Expr = ZERO
         for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
-            digits = [(self.name(letter.name, n), self.extent(letter, n)) for _, n in self.copies(letter)]
+            digits = [(self.name(letter.name, number), number) for _, number in self.copies(letter)]
             if letter.kind == "run":
                 row = Binary("*", Name(f"{letter.name}_row_"), self.run(expr_name(letter.extent), "inner"))
-                digits = [(Binary("+", row, self.name(letter.name, None)), self.extent(letter, 0))]
-            for digit, extent in digits:
-                result = digit if result == ZERO else Binary("+", Binary("*", result, extent), digit)
+                digits = [(Binary("+", row, self.name(letter.name, None)), 0)]
+            for digit, number in digits:
+                more = result != ZERO
+                result = Binary("+", Binary("*", result, self.extent(letter, number)), digit) if more else digit
         return result
 
     def name(self, name: str, axis: int | None) -> Expr:
@@ -285,16 +286,18 @@ class Elements:
         if lane in own.values():
             yield Term(Binary("-", self.name(lane, len(self.axes) - 1), BEGIN), ONE, ONE)
             stride = Name("block_")
-        for number in reversed(kept):
+        copies = [(n, c) for n in kept for c in (range(len(self.axes)) if array.axes[n].kind == "spatial" else (0,))]
+        before: tuple[Axis, int] | None = None
+        for number, copy in reversed(copies):
             axis, index = array.axes[number], read.indices[number]
-            for copy in reversed(range(len(self.axes))) if axis.kind == "spatial" else (0,):
-                if axis.kind == "run" and isinstance(index, expr.Name):
-                    inner = self.run(expr_name(self.program.letters[index.id].extent), "inner")
-                    yield Term(Name(f"{index.id}_row_"), product(inner, stride))
-                    yield Term(self.name(index.id, None), stride, self.slope(index, 0))
-                else:
-                    yield Term(self.integer(index, copy), stride, self.slope(index, copy))
-                stride = product(self.extent(axis, copy), stride)
+            stride = product(self.extent(*before), stride) if before else stride
+            before = axis, copy
+            if axis.kind == "run" and isinstance(index, expr.Name):
+                inner = self.run(expr_name(self.program.letters[index.id].extent), "inner")
+                yield Term(Name(f"{index.id}_row_"), product(inner, stride))
+                yield Term(self.name(index.id, None), stride, self.slope(index, 0))
+            else:
+                yield Term(self.integer(index, copy), stride, self.slope(index, copy))
 
 
 def expr_name(tree: expr.Expr) -> str:

@@ -50,6 +50,7 @@ class Lowering(Elements):
         kinds = dict(symbol_kinds(op)) | {letter: Kind("int") for letter in self.program.letters}
         self.values = Values(row["accumulate"], kinds, self.scalar, self.element, self.dtype)
         self.sums = 0  # names of lanes that reductions add up in
+        self.laned_rows = False  # whether any step takes lanes together
 
     def body(self) -> tuple[Stmt, ...]:
         inner = [statement for part in self.phase.parts for statement in self.part(part)]
@@ -101,7 +102,7 @@ class Lowering(Elements):
                 digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
-            else:
+            elif self.laned_rows:
                 self.constant("block_", most)
         statements: list[Stmt] = []
         rest: Expr = Name("task_")
@@ -164,6 +165,7 @@ class Lowering(Elements):
         lane = self.lane_name()
         low, high = self.lane_span(bounds)
         block = Name("block_")
+        self.laned_rows = True
         count = Declare("n_", Call("opwright_min", (block, Binary("-", high, Name(lane)))))
         return For(lane, low, high, (count, *body), step=block, source=source)
 

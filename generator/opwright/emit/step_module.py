@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..derive.phases import apart, staged
+from ..derive.phases import apart, in_place, staged
 from ..derive.program import Array, Axis, program
 from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
@@ -75,6 +75,7 @@ class StepWrapper:
     phases: tuple[tuple[LaneView, ...], ...]
     dtype_attributes: dict[str, str]
     joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
+    in_place: dict[str, tuple[str, ...]]
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     extents: dict[str, str]  # of the letters of contractions
@@ -146,6 +147,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         phases=_phases(op),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
         joined={t.name: (t.joined, _size(t) if apart(op, t) else "") for t in op.inputs if t.joined},
+        in_place=in_place(op),
         terms=_terms(op, writer),
         contractions=contractions(op),
         extents=contracted_extents(op, writer),

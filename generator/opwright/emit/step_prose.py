@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..derive.phases import staged
+from ..derive.phases import in_place, staged
 from ..language.library import Page
 from ..language.model import Attribute, Op, Step, Tensor
 from . import prose, reference
@@ -47,6 +47,7 @@ class StepPage:
     steps: tuple[StepEntry, ...]
     inputs: tuple[tuple[int, str, str, str, str], ...]
     outputs: tuple[tuple[int, str, str, str], ...]
+    in_place: str
     attributes: tuple[tuple[str, str, str, str, str, str], ...]
     values: tuple[reference.FormulaEntry, ...]
     padding: tuple[reference.FormulaEntry, ...]
@@ -125,11 +126,21 @@ def docstring(op: Op) -> str:
     lines += prose.wrapped(
         f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
         "call; the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one "
-        "kernel for all sizes. Raises SpecError where the call breaks a rule, before anything is written. "
-        f"docs/{op.function}.md has every rule and formula.",
+        f"kernel for all sizes. {in_place_text(op)}Raises SpecError where the call breaks a rule, before anything "
+        f"is written. docs/{op.function}.md has every rule and formula.",
         width=prose.DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
+
+
+def in_place_text(op: Op) -> str:
+    """Which inputs `out` may be, as a sentence; '' where it may be none."""
+    found = in_place(op)
+    if not found:
+        return ""
+    named = len(op.outputs) > 1
+    said = [f"{prose.joined(inputs, 'or')}{f' for {name}' if named else ''}" for name, inputs in found.items()]
+    return f"`out` may be the input itself, {'; '.join(said)}, if dtype, shape and strides agree. "
 
 
 def _kind(attribute: Attribute) -> str:
@@ -170,6 +181,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
             (number, tensor.name, shape_text(op, tensor), tensor.summary or "")
             for number, tensor in enumerate(op.outputs, start=1)
         ),
+        in_place=in_place_text(op).rstrip(),
         attributes=tuple(
             (
                 attribute.name or "",
@@ -205,7 +217,7 @@ def _needed(tensor: Tensor) -> str:
         return f"optional, else {tensor.absent or 0}"
     if tensor.joined:
         return f"a list of arrays, joined along {tensor.joined}"
-    return f"may be stretched along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
+    return f"may be broadcast along {', '.join(tensor.broadcast)}" if tensor.broadcast else "required"
 
 
 def _entry(step: Step) -> StepEntry:
@@ -222,6 +234,6 @@ def _entry(step: Step) -> StepEntry:
 
 def _phase(op: Op, number: int) -> str:
     phase = staged(op).phases[number]
-    steps = prose.joined([str(part.number + 1) for part in phase.parts])
+    steps = prose.joined([*dict.fromkeys(str(part.number + 1) for part in phase.parts)])
     own = prose.joined([letter for letter in phase.own if not letter.endswith("_")])
     return f"steps {steps}, at once for each {own}" if own else f"steps {steps}, by one thread"

@@ -157,8 +157,8 @@ class StepWriter(Writer):
         ]
         unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.counted]
         if len(unknown) > 1:
-            message = f"how many axes {' and '.join(unknown)} of '{tensor.name}' have, no call tells"
-            hint = "an attribute with `locates` can say where one of them begins"
+            message = f"how many axes {' and '.join(unknown)} of '{tensor.name}' have, no call determines"
+            hint = "an attribute with `locates` can state where one of them begins"
             raise SpecInvalid([Problem(tensor.at, "run-ambiguous", f"{message}; {hint}")])
         counts = self.counts(tensor)
         for axis in (axis for axis in counts if axis not in unknown and self.left_out(tensor, axis)):
@@ -224,7 +224,7 @@ class StepWriter(Writer):
         unknown = [a for a in runs if a in joint or self.run_of(tensor.dims[a].tree) not in self.counted]
         if len(unknown) > 1 or any(kinds[a] == "spatial" for a in first):
             message = (
-                f"more than one run stands before axis {axis} of '{tensor.name}', so '{attribute.name}' tells none"
+                f"more than one run precedes axis {axis} of '{tensor.name}', so '{attribute.name}' determines none"
             )
             raise SpecInvalid([Problem(attribute.at, "locates", message)])
         fixed = " + ".join(counts[a] for a in first if a not in unknown) or "0"
@@ -297,7 +297,7 @@ class StepWriter(Writer):
 
     def join(self, step: Join) -> None:
         if all(tensor.optional or tensor.when is not None for tensor, _, _ in step.axes):
-            message = f"only optional inputs tell the size {step.symbol}; a call may lack them all"
+            message = f"only optional inputs determine the size {step.symbol}, but calls may omit them all"
             raise SpecInvalid([Problem(step.axes[0][0].at, "extent-optional", message)])
         parts = []
         for tensor, axis, stretches in step.axes:

@@ -88,6 +88,8 @@ class Values:
         if tree.function == "select":
             condition, yes, no = tree.arguments
             return Conditional(self.truth(condition), self.value(yes), self.value(no))
+        if tree.function == "pow" and tree.arguments[1] == expr.Number(2):  # the square, rounded once
+            return self.arithmetic("*", self.value(tree.arguments[0]), self.value(tree.arguments[0]))
         arguments = [self.value(argument) for argument in tree.arguments]
         if tree.function in ("min", "max"):
             result = arguments[0]
@@ -139,7 +141,7 @@ class Values:
         if dtype == "boolean":
             return Cast("uint8_t", Binary("!=", value, self.number(0)))
         if dtype in ("s32", "s8", "u8", "s4", "u4"):
-            return Call(f"opwright_{dtype}_of_{'s64' if self.accumulate == 's64' else 'f64'}", (value,))
+            return Call(f"opwright_{dtype}_of_{self.accumulate}", (value,))
         if dtype in NARROW:
             single = value if self.accumulate == "f32" else Call("opwright_odd", (Cast("double", value),))
             return Call(f"opwright_to_{dtype}", (single,))

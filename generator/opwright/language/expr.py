@@ -141,7 +141,7 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if not found:
-                raise self.error(at, f"{text[at]!r} is no part of the expression language")
+                raise self.error(at, f"{text[at]!r} is not part of the expression language")
             if found.lastgroup != "space":
                 kind = found.lastgroup or ""
                 if kind == "name" and found.group() in ("and", "or", "not"):
@@ -172,9 +172,7 @@ class _Parser:
         if kind != "end":
             raise self.error(at, f"unexpected '{text}' after the end of the expression")
         if depth(result) > MAX_TREE:
-            raise self.error(
-                0, f"an expression has at most {MAX_TREE} operations on top of each other; name a part of it"
-            )
+            raise self.error(0, f"an expression has at most {MAX_TREE} nested operations; give a part of it a name")
         return result
 
     def _left(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:
@@ -200,7 +198,7 @@ class _Parser:
             return left
         right = self.sum()
         if self.accept(*COMPARISONS):
-            raise self.error(column, "comparisons do not chain; join them with 'and'")
+            raise self.error(column, "comparisons do not chain; combine them with 'and'")
         return Binary(op, left, right, column)
 
     def sum(self) -> Expr:
@@ -241,7 +239,7 @@ class _Parser:
             return Number(value, column)
         if kind == "real":
             if not math.isfinite(float(text)):
-                raise self.error(column, f"{text} is greater than every real number; write inf")
+                raise self.error(column, f"{text} exceeds every real number; write inf")
             return Number(float(text), column)
         if kind == "name":
             return self.named(text, column)

@@ -94,11 +94,11 @@ class _Kinds:
             return kinds[0]
         if isinstance(node, Binary) and node.op in LOGIC:
             if any(kind.base != "bool" for kind in kinds):
-                raise self.fail(node, f"'{node.op}' joins truth values")
+                raise self.fail(node, f"'{node.op}' combines truth values")
             return Kind("bool", vector)
         if isinstance(node, Call) and node.function == "select":
             if kinds[0].base != "bool":
-                message = "'select' takes a truth value and what is chosen where it holds and where it does not"
+                message = "'select' takes a truth value and the values for true and for false"
                 raise self.fail(node, message)
             if all(kind.base == "bool" for kind in kinds[1:]):
                 return Kind("bool", vector)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from .entries import AXIS
 from .model import Arrangement, Op, Relation, Tensor
 from .schema import Assignment, Located, Node, Text
 from .source import Mark
@@ -38,8 +39,9 @@ def _rename(value: Any, old: str, new: str) -> Any:
         changed = {}
         for field in dataclasses.fields(value):  # type: ignore[arg-type]
             here = getattr(value, field.name)
-            prose = field.metadata and isinstance(field.metadata["kind"], Text) and field.name != "default"
-            if not field.metadata or prose:
+            kind = field.metadata.get("kind")
+            prose = isinstance(kind, Text) and field.name != "default"
+            if kind is None or prose or AXIS in (kind, getattr(kind, "item", None)):  # an axis is known in its tensor
                 continue
             if field.name == "layouts":
                 changed[field.name] = {
@@ -72,7 +74,14 @@ def rename_axis(op: Op, tensor: str, old: str, new: str) -> Op:
         if one.name != tensor and (layout is None or one.layout != layout):
             return one
         made = {n: dataclasses.replace(a, dims=keys(a.dims), index=keys(a.index)) for n, a in one.arrangements.items()}
-        return dataclasses.replace(one, dims=keys(one.dims), arrangements=made)
+        return dataclasses.replace(
+            one,
+            dims=keys(one.dims),
+            arrangements=made,
+            broadcast=tuple(new if axis == old else axis for axis in one.broadcast),
+            may_lack=tuple(new if axis == old else axis for axis in one.may_lack),
+            joined=new if one.joined == old else one.joined,
+        )
 
     words = op.layouts.get(layout or "", {})
     tables = {word: tuple(new if axis == old else axis for axis in order) for word, order in words.items()}

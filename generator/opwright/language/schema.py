@@ -94,7 +94,7 @@ class Text:
             return ""
         text = " ".join(text.split())
         if not text.isprintable():
-            problems.note(mark_of(node, file), "text-printable", "a text may hold printable characters only")
+            problems.note(mark_of(node, file), "text-printable", "a text may contain printable characters only")
             return ""
         return spelled(text, mark_of(node, file))
 
@@ -287,7 +287,7 @@ class MapOf:
         for key_node, child in entries(node, file, problems):
             key = self.key.decode(key_node, file, problems)
             if key in result:
-                problems.note(mark_of(key_node, file), "duplicate-key", f"{key[:70]!r} stands here twice")
+                problems.note(mark_of(key_node, file), "duplicate-key", f"{key[:70]!r}appears twice")
             result[key] = self.item.decode(child, file, problems)
         return result
 
@@ -357,7 +357,7 @@ class Struct:
             name = _scalar(key_node, file, problems, "a key") or ""
             mark = mark_of(key_node, file)
             if name in seen:
-                problems.note(mark, "duplicate-key", f"{name[:70]!r} stands here twice")
+                problems.note(mark, "duplicate-key", f"{name[:70]!r}appears twice")
             elif name not in keys:
                 problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{suggestion(name, keys)}")
             else:

@@ -43,7 +43,7 @@ def _compare(op: Op, form: NormalForm) -> str | None:
         try:
             found = solved(op, form, inputs, validation)
         except (IndexError, KeyError, ValueError, Inexact) as error:
-            return f"the normal form of {op.op} does not fit the tensors of {call}: {error}"
+            return f"the normal form of {op.op} does not match the tensors of {call}: {error}"
         if found.shape != expected.shape:
             shapes = f"{list(found.shape)}, the semantics {list(expected.shape)}"
             return f"the normal form of {op.op} gives the shape {shapes}, for {call}"
@@ -52,7 +52,7 @@ def _compare(op: Op, form: NormalForm) -> str | None:
             cell = tuple(map(int, wrong[0]))
             values = f"{float(found[cell]):g}, the semantics {float(expected[cell]):g}"
             return f"the normal form of {op.op} gives {op.output.name}{list(cell)} = {values}, for {call}"
-    return None if compared else f"no legal call of {op.op} was found on which to compare its normal form"
+    return None if compared else f"no legal call of {op.op} was found to compare its normal form"
 
 
 def calls(op: Op) -> Iterator[Call]:

@@ -27,10 +27,10 @@ Array = np.ndarray[Any, Any]
 def inexpressible(op: Op, inputs: Sequence[Array | None]) -> str | None:
     """Why PyTorch cannot be asked, or None where it can."""
     if op.normal_form is None:
-        return f"{op.op} has no normal form from which PyTorch could be asked"
+        return f"{op.op} has no normal form that PyTorch could compute"
     given = [array for array in inputs if array is not None]
     if any(array.size == 0 for array in given):
-        return "PyTorch knows no convolution of empty tensors"
+        return "PyTorch does not support convolutions of empty tensors"
     if not all(np.isfinite(array.astype(np.float32)).all() for array in given):
         return "PyTorch multiplies padding by Inf and NaN"
     return None

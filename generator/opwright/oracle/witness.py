@@ -37,12 +37,18 @@ class Verdict:
             return f"not checked: {self.witness}"
         if self.ulp == 0 and self.right:
             return f"{self.witness}: equal"
-        judged = "all within the rounding of their sums" if self.right else "WRONG: more than the rounding of sums"
+        judged = (
+            "all within the rounding error of their sums"
+            if self.right
+            else "WRONG: more than the rounding error of their sums"
+        )
         return f"{self.witness}: largest difference {self.ulp} ulp, {judged}"
 
 
-def check(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any], terms: int, result: Array) -> Verdict:
-    """Hold a result against a witness. `terms` is the number of index tuples of the call."""
+def check(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: int, result: Any) -> Verdict:
+    """Hold a result against a witness, or all results of steps. `terms` is the number of index tuples of the call."""
+    if op.stepped:
+        return _check_steps(op, inputs, attributes, terms, result)
     from . import (
         interpret,  # the interpreter is not needed by commands that compute nothing
         torch_witness,
@@ -61,6 +67,29 @@ def check(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any],
     sizes = [array if array is None or array.dtype.kind == "i" else abs(array) for array in inputs]
     slack = _slack(compute(op, sizes, attributes), terms, result)
     return Verdict(name, ulps(result, expected), _within(result, expected, slack))
+
+
+def _check_steps(
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: int, results: Sequence[Array]
+) -> Verdict:
+    """Of operations of steps, whose values may cancel: off by as much as their largest ones are rounded by."""
+    from .run_steps import compute_steps
+
+    if terms > INTERPRETED:
+        return Verdict(f"{terms} terms are too many for the interpreter", None, True)
+    furthest, right = 0, True
+    for found, expected in zip(results, compute_steps(op, inputs, attributes).values(), strict=True):
+        if np.array_equal(found, expected):
+            continue
+        if found.dtype.kind in "iub":  # a number that lies between two may be rounded to either
+            furthest = max(furthest, int(np.abs(found.astype(np.int64) - expected.astype(np.int64)).max()))
+            right = right and found.dtype.kind != "b" and furthest <= 1
+            continue
+        exact = expected.astype(np.float64)
+        greatest = np.maximum(np.abs(exact), np.abs(exact[np.isfinite(exact)]).max(initial=1))
+        furthest = max(furthest, ulps(found, expected))
+        right = right and _within(found, expected, _slack(8 * greatest, terms, found))
+    return Verdict("the spec's interpreter", furthest, right)
 
 
 def _slack(sizes: Array, terms: int, result: Array) -> Array:

@@ -19,30 +19,30 @@ RULES: Mapping[str, str] = {
     "op-removed": f"keep {{ops}}, with `deprecated` for a release, {BREAK}",
     "op-renamed": f"keep the old name, deprecated, beside the new one, {BREAK}",
     "op-revision-kept": "raise `revision` of {ops}, then run `opwright diff --update-lock`",
-    "op-revision-lowered": "give {ops} a revision that was never given out",
+    "op-revision-lowered": "give {ops} a revision that was never released",
     "op-revision-unlocked": "run `opwright diff --update-lock`",
-    "attribute-required-added": f"give it a default, so that calls of today stay valid, {BREAK}",
+    "attribute-required-added": f"give it a default, so that existing calls stay valid, {BREAK}",
     "attribute-need-required": f"keep its default, {BREAK}",
     "attribute-default-changed": f"keep the old default, and let callers give the new value, {BREAK}",
     "attribute-value-renamed": f"keep the old word as an alias of the new one, {BREAK}",
     "attribute-alias-removed": f"keep the alias, {BREAK}",
-    "attribute-alias-moved": f"leave the alias to its word, {BREAK}",
-    "input-required-added": f"make it optional, so that calls of today stay valid, {BREAK}",
-    "constraint-rule-renamed": "keep the id of the rule, or say in the change log that programs see another one",
-    "symbol-declaration-changed": "say in the change log that C must be compiled anew with this header",
-    "discrepancy-ruling-changed": "say in the change log for which calls the new ruling holds",
-    "template-files-changed": "look at the difference of the committed outputs",
-    "generator-code-changed": "look at the difference of the committed outputs",
+    "attribute-alias-moved": f"keep the alias with its word, {BREAK}",
+    "input-required-added": f"make it optional, so that existing calls stay valid, {BREAK}",
+    "constraint-rule-renamed": "keep the id of the rule, or state in the change log that programs see another one",
+    "symbol-declaration-changed": "state in the change log that C code must be recompiled with this header",
+    "discrepancy-ruling-changed": "state in the change log for which calls the new ruling holds",
+    "template-files-changed": "review the diff of the committed outputs",
+    "generator-code-changed": "review the diff of the committed outputs",
     "lock-entry-removed": "put the entry back into spec/LOCK.yaml",
     "lock-entry-changed": "put the old hash back into spec/LOCK.yaml, and give the new meaning a new `revision`",
-    "waiver-severity-changed": "let those who own the specs agree to it",
-    "waiver-entry-unused": "take the entry out of spec/waivers.yaml",
-    "waiver-entry-expired": "mend what it lets pass, or give the entry of spec/waivers.yaml another day",
+    "waiver-severity-changed": "ask the owners of the specs to approve it",
+    "waiver-entry-unused": "remove the entry from spec/waivers.yaml",
+    "waiver-entry-expired": "fix what it waives, or extend the entry in spec/waivers.yaml",
     "impact-unpredicted": "report this as an error of opwright, with both sides",
-    "lint-shared-unused": "take the entry out of the shared file",
+    "lint-shared-unused": "remove the entry from the shared file",
     "lint-entry-repeated": "move what is repeated into a shared entry",
-    "lint-page-uncited": "cite the document, or take it out of the list",
-    "lint-relation-unanswered": "say the relation in the other operation, too",
+    "lint-page-uncited": "cite the document, or remove it from the list",
+    "lint-relation-unanswered": "state the relation in the other operation, too",
     "lint-relation-uneven": "give both operations the same data types and words, or change the relation",
 }
 
@@ -50,7 +50,7 @@ RULES: Mapping[str, str] = {
 def advice(finding: Finding) -> str:
     """The action; none is asked for where the finding is waived or reaches nobody."""
     if finding.waived:
-        return "nothing to do while the waiver lasts"
+        return "nothing to do until the waiver expires"
     said = RULES.get(finding.rule.id) or _of_class(finding)
     named = ", ".join(finding.ops) if len(finding.ops) < MANY else f"all {len(finding.ops)} operations"
     return said.format(ops=named or "the operations that it concerns")
@@ -59,9 +59,9 @@ def advice(finding: Finding) -> str:
 def _of_class(finding: Finding) -> str:
     rule = finding.rule
     if rule.contract == "breaking":
-        return f"keep accepting what is accepted today, {BREAK}" if rule.action in TAKES else f"take it back, {BREAK}"
+        return f"keep accepting these calls, {BREAK}" if rule.action in TAKES else f"take it back, {BREAK}"
     if rule.contract == "dangerous":
-        return "say in the change log for which calls the meaning shifts"
+        return "state in the change log for which calls the meaning shifts"
     if finding.moved.kernels and rule.kernel == "numerics":
         return "compare the results of old and new kernels: add `--with-values`"
-    return "say it in the change log" if rule.contract == "compatible" else NOTHING
+    return "state it in the change log" if rule.contract == "compatible" else NOTHING

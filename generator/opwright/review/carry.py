@@ -37,9 +37,9 @@ def placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None, whole: A
 
 
 def with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mapping[str, str]]) -> Op:
-    """An input put in or taken away, and with it its cell in each row of data types."""
+    """A tensor put in or taken away, and with it its cell in each row of data types."""
     made = make(op)
-    comes = any(tensor.name == name for tensor in made.inputs)
+    comes = any(tensor.name == name for tensor in (*made.inputs, *made.outputs))
 
     def row(old: Mapping[str, str]) -> dict[str, str]:
         rest = {key: dtype for key, dtype in old.items() if key != name}

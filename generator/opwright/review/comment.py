@@ -59,7 +59,7 @@ def as_markdown(review: Review, with_code: bool = False) -> str:
             break
         told += 1
     if told < len(review.findings):
-        rest = f"{len(review.findings) - told} more findings are told by {code(_again(review))}"
+        rest = f"{len(review.findings) - told} more findings: run {code(_again(review))}"
         made.blocks.append(f"\n{rest}; the rows above list {listed} of {len(review.findings)}.")
     if with_code and review.impact.observed.kernels and not made.add(_code(review)):
         made.blocks.append(f"\nThe C that changes is too long for a comment: {code(f'{_again(review)} --with-code')}")

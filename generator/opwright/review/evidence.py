@@ -87,7 +87,7 @@ class Witness:
     def lines(self) -> list[str]:
         """For people: the call first, then what is done with it."""
         if self.call is None:
-            return [f"no call found on which they differ, of {self.tried} tried", *self.notes]
+            return [f"no call found on which they differ ({self.tried} tried)", *self.notes]
         done = [f"before: {self.base}; after: {self.head}", self.differs, "executed" if self.executed else ""]
         return [str(self.call), "; ".join(filter(None, done)), *self.notes, self.reproduce]
 

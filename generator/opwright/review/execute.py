@@ -134,7 +134,7 @@ def _ended(code: int, complaint: str) -> str:
         return f"did not end within {SECONDS} s"
     if code < 0:
         return f"crashed ({signal.Signals(-code).name})"
-    return f"ended with exit code {code}: {(complaint.strip().splitlines() or ['without a word'])[-1]}"
+    return f"ended with exit code {code}: {(complaint.strip().splitlines() or ['no message'])[-1]}"
 
 
 def _answer(folder: Path, line: str) -> Executed:

@@ -210,7 +210,7 @@ MANY: Mapping[str, Many] = {
     "Op.attributes": Many("attribute-{need}", "attribute-parameter-renamed", "attribute-order-changed"),
     "Op.layouts": Many("layout-table", order="format-text-changed"),
     "Op.inputs": Many("input-{need}", "input-tensor-renamed", "input-order-changed", "input"),
-    "Op.outputs": Many("output-tensor", "output-tensor-renamed", "", "output"),
+    "Op.outputs": Many("output-tensor", "output-tensor-renamed", "output-order-changed", "output"),
     "Op.dtypes": Many("dtypes-row", order="dtypes-row-reordered"),
     **{
         f"Op.{section}": Many(f"{area}-name", "value-name-renamed", "value-order-changed", area)

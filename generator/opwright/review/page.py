@@ -31,7 +31,7 @@ WAIVED = "waived"
 EXITS = {
     0: "Exit code 0: nothing reaches the threshold.",
     1: "Exit code 1: findings reach the threshold.",
-    5: "Exit code 5: the rendered files changed otherwise than predicted.",
+    5: "Exit code 5: the rendered files did not change as predicted.",
     6: "Exit code 6: kernels and spec disagree on a witness: an error of opwright.",
 }
 _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
@@ -134,11 +134,11 @@ def _effects(foreseen: Moved, observed: Moved) -> tuple[Effect, ...]:
 
 def _verdict(review: Review) -> str:
     if review.impact.unpredicted:
-        return "The change does not do what was predicted"
+        return "The change does not match the prediction"
     failing = len(review.failing(review.threshold))
     if failing:
         return f"{failing} {'finding stands' if failing == 1 else 'findings stand'} in the way"
-    return "Nothing stands in the way" if review.findings else "No findings"
+    return "Nothing blocks the change" if review.findings else "No findings"
 
 
 def _printed(value: Any) -> Any:

@@ -142,7 +142,7 @@ def revision(project: Project, ref: str) -> Side:
     place = project.spec.relative_to(project.root).as_posix()
     top = PurePosixPath(place).parts[0]
     if ref.startswith("-"):
-        raise UsageError(f"{ref!r} is no commit")
+        raise UsageError(f"{ref!r} is not a commit")
     texts, records = dict[str, str](), dict[str, str]()
     with tarfile.open(fileobj=io.BytesIO(_git(project, "archive", "--format=tar", ref, top))) as archive:
         for member in archive.getmembers():
@@ -154,7 +154,7 @@ def revision(project: Project, ref: str) -> Side:
             stream = archive.extractfile(member) if member.isfile() else None
             try:
                 if stream is None:
-                    raise SpecInvalid([Problem(Mark(member.name), "file", "this is no regular file")])
+                    raise SpecInvalid([Problem(Mark(member.name), "file", "this is not a regular file")])
                 (records if record else texts)[path.name if record else member.name] = text_of(
                     stream.read(MAX_BYTES + 1), member.name
                 )
@@ -191,7 +191,8 @@ def merge_base(project: Project) -> str:
     shallow = _git(project, "rev-parse", "--is-shallow-repository").decode().strip() == "true"
     why = "; the clone is shallow: `git fetch --unshallow origin main` brings it" if shallow else ""
     raise UsageError(
-        f"no commit to compare with: HEAD has none in common with {', '.join(MAIN)}{why}; or name BASE, as git:HEAD^"
+        f"there is no commit to compare with: HEAD has no common ancestor with {', '.join(MAIN)}{why};"
+        " or name BASE, as git:HEAD^"
     )
 
 

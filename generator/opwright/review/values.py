@@ -22,6 +22,7 @@ from .execute import execute
 from .findings import Finding, Review
 from .readings import Sides
 from .search import call_of, legal_settings
+from .step_places import StepPlace
 
 CALLS = 3  # of each kernel
 WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector
@@ -72,7 +73,7 @@ def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str
         olds, news = (job.result() for job in jobs)
     troubles = [f"{word}: {done.trouble}" for word, answers in (("before", olds), ("after", news))
                 for done in answers if done.trouble]  # fmt: skip
-    note = troubles[0] if troubles else "no small call that both sides take runs it here"
+    note = troubles[0] if troubles else "no small call that both sides accept runs it here"
     found = {name: Value(name, note=note) for name in sorted(wanted)}
     for call, old, new in zip(calls, olds, news, strict=True):
         if old.kernel in wanted and old.result is not None and new.result is not None:
@@ -91,6 +92,9 @@ def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
     missing = {_served(v.row, v.layouts, v.group_class.name if v.group_class else None): CALLS
                for v in expand(base) if v.name in wanted}  # fmt: skip
     sides = Sides(base, head, None)
+    if base.stepped:
+        yield from _step_calls(base, sides)
+        return
     settings = legal_settings(base)
     wider = [_wider(setting, WIDER) for setting in settings]
     for setting, row, words in itertools.product([*wider, *settings], base.dtypes, layout_choices(base)):
@@ -104,6 +108,16 @@ def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
             yield call
         if not any(missing.values()):
             return
+
+
+def _step_calls(base: Op, sides: Sides) -> Iterator[CallText]:
+    """Calls of an operation of steps that both sides take to the same shapes, some for each row of data types."""
+    place = StepPlace(base, base, ())
+    for row in base.dtypes:
+        calls = filter(None, (place.call(dataclasses.replace(setting, row=row)) for setting in place.seeds[::-1]))
+        both = ((call, *sides.read(call)) for call in calls)
+        fit = (call for call, old, new in both if old.outcome.accepted and old.outcome == new.outcome)
+        yield from itertools.islice(fit, CALLS)
 
 
 def _served(row: Mapping[str, str], words: Mapping[str, str], group_class: str | None) -> tuple[object, ...]:
@@ -129,6 +143,6 @@ def summary(review: Review, finding: Finding) -> str:
     elif run:
         parts = [f"values are bit-identical in {len(run)}"]
     if left := len(finding.moved.kernels) - len(run):
-        why = next((value.note for value in values if not value.calls), "one side has no such code")
+        why = next((value.note for value in values if not value.calls), "only one side has this code")
         parts.append(f"{left} not run: {why}")
     return "; ".join(parts)

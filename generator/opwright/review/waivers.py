@@ -33,8 +33,8 @@ class Waiver(Node):
 
     rule: str = key(OneOf(tuple(RULES)), "the rule of the finding", required=True, default="")
     fingerprint: str = key(_HEX, "the finding's fingerprint", required=True, default="")
-    reason: str = key(Text(), "why it may pass", required=True, default="")
-    expires: str = key(_DATE, f"the last day, {MAX_DAYS} days ahead at most", required=True, default="")
+    reason: str = key(Text(), "why it is acceptable", required=True, default="")
+    expires: str = key(_DATE, f"the last day, at most {MAX_DAYS} days ahead", required=True, default="")
     at: Mark = _mark()
 
 
@@ -42,7 +42,7 @@ class Waiver(Node):
 class Waivers(Node):
     """The file waivers.yaml."""
 
-    waivers: tuple[Waiver, ...] = key(ListOf(Struct(Waiver)), "what is let pass", default=())
+    waivers: tuple[Waiver, ...] = key(ListOf(Struct(Waiver)), "the waived findings", default=())
     severity: dict[str, str] = key(
         MapOf(_AXIS, OneOf(SEVERITIES)), "a severity for a value of an axis, or for a rule", default={}
     )
@@ -69,7 +69,7 @@ def read_waivers(text: str | None, name: str, today: datetime.date) -> Waivers:
     known = {*SEVERITY, *RULES}
     for axis in found.severity:
         if axis not in known:
-            message = f"'{axis}' is no value of an axis and no rule{suggestion(axis, known)}"
+            message = f"'{axis}' is neither a value of an axis nor a rule{suggestion(axis, known)}"
             problems.note(place(axis, found.at), "severity-axis", message)
     seen: set[tuple[str, str]] = set()
     for waiver in found.waivers:
@@ -79,10 +79,10 @@ def read_waivers(text: str | None, name: str, today: datetime.date) -> Waivers:
         try:
             ahead = datetime.date.fromisoformat(waiver.expires) - today
         except ValueError:
-            problems.note(waiver.at.key("expires"), "waiver-date", f"{waiver.expires!r} is no day")
+            problems.note(waiver.at.key("expires"), "waiver-date", f"{waiver.expires!r} is not a date")
             continue
         if ahead.days > MAX_DAYS:
-            problems.note(waiver.at.key("expires"), "waiver-date", f"a waiver ends within {MAX_DAYS} days from today")
+            problems.note(waiver.at.key("expires"), "waiver-date", f"a waiver must expire within {MAX_DAYS} days")
     if problems:
         raise SpecInvalid(problems)
     return found

@@ -353,6 +353,8 @@ class Walk:
             rule = self.of_word(path, rule)
         whole = get(self.new, path[:-1])
         make = functools.partial(carry.placed, path=path, value=now, order=order, whole=whole)
+        if path[:-1] == ("outputs",):
+            make = functools.partial(carry.with_cells, make=make, name=str(path[-1]), rows=self.new.dtypes)
         if path[:-1] == ("inputs",):
             behind = list(items(self.new.inputs))
             behind = behind[behind.index(now.name) :] if rule == "input-optional-added" else []

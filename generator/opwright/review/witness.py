@@ -36,7 +36,7 @@ TRIES = 600  # calls for one finding
 TOTAL = 4000  # calls for all of them: about four seconds where nothing is ever found
 MIN_TRIES = 60
 LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
-TOGETHER = "together with the other changes of the operation, without which this one makes no sense"
+TOGETHER = "together with the other changes of the operation that it depends on"
 UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
 
 

@@ -239,8 +239,8 @@ def as_json(found: Why) -> str:
 
 def show(found: Why, out: Console) -> None:
     """A tree on a terminal, indented lines in a pipe."""
-    said = f"an edit of {len(found.spec)} of the {found.reads} fields that this file comes from changes the line"
-    read = f"{found.reads} fields were read, and no other can move this file"
+    said = f"edits of {len(found.spec)} of the {found.reads} fields behind this file change the line"
+    read = f"{found.reads} fields were read, and no other can change this file"
     branches = {
         "templates": _rows(found.templates),
         "generator": _rows(found.generator),
@@ -265,7 +265,7 @@ def show(found: Why, out: Console) -> None:
 def _commits(found: Why) -> list[str]:
     """Every commit that is named above, the newest first."""
     if not found.history:
-        return ["this is no git repository, so nothing tells which commit moved what"]
+        return ["this is not a git repository, so commits are unknown"]
     parts = (*found.templates, *found.generator, *found.spec)
     commits = sorted({part.commit for part in parts if part.commit}, reverse=True)
     return [f"{commit.hash}  {commit.date}  {commit.subject}" for commit in commits]

@@ -16,6 +16,8 @@
 // Linux may wake a thread on the caller's CPU although others idle, and moves it milliseconds later: in a virtual
 // machine, where an idle CPU passes for one that the host has taken away, calls of 9 ms with 0.1 s between them took 13
 // to 18. So a thread is barred from the CPUs that this job has already until it is awake.
+//
+// Figures: see engine.h.
 
 #define _GNU_SOURCE
 #include "opwright_team.h"

@@ -28,6 +28,8 @@
 //
 // Which terms are added up in which order depends on the problem only; the number of workers decides merely which tiles
 // go together in a task. Chunks have a dw of their own each and are summed in their order.
+//
+// Figures: see engine.h.
 #include "engine.h"
 #include "weights_pack.h"
 

@@ -33,6 +33,8 @@
 //
 // Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
 // they are. So it is where weights are many and the input is little: all of that is copied first, for all tasks.
+//
+// Figures: see engine.h.
 
 #include "channels_pack.h"
 #include "engine.h"

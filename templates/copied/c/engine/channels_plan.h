@@ -1,4 +1,6 @@
 // channels.c: how a problem is cut into blocks, steps, chunks and panels, and where their scratch lies.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_CHANNELS_PLAN_H
 #define OPWRIGHT_CHANNELS_PLAN_H

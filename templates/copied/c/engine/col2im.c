@@ -12,6 +12,8 @@
 //
 // Where pixels are long lines of channels, a product is a sum over lanes of the input as it lies, added up at the end:
 // neither copied nor transposed. 512 channels to 1, 10 taps, f32 NXC: 5.9 -> 3.3 ms.
+//
+// Figures: see engine.h.
 
 #include "engine.h"
 #include "solve.h"

@@ -18,6 +18,8 @@
 // 0.96 times as fast, bf16 0.95 to 1.0, 512 to 2048 0.97 to 1.03.
 //
 // Elsewhere, zeros beside a row's ends are multiplied. Where that gives NaN the pixel is recomputed with in-bounds taps.
+//
+// Figures: see engine.h.
 
 #include "engine.h"
 #include "solve.h"

@@ -2,6 +2,8 @@
 //
 // depthwise_channels.c has lanes of neighbouring channels, depthwise_columns.c lanes of neighbouring columns;
 // solve_depthwise.c chooses. The contract is that of the functions in solves.h.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_DEPTHWISE_H
 #define OPWRIGHT_DEPTHWISE_H

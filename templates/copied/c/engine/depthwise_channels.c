@@ -13,6 +13,8 @@
 // the copy is of units, four bytes a lane: elements widened once, or pairs of neighbours for products of pairs.
 //
 // Sums for weights are made of chunks that follow from the problem alone, added up in order.
+//
+// Figures: see engine.h.
 
 #include "depthwise.h"
 

@@ -10,6 +10,8 @@
 // take the list and mask what falls outside, and a gradient of weights that turned out NaN is made again with masks.
 //
 // Sums for weights are made of chunks that follow from the problem alone, added up in order.
+//
+// Figures: see engine.h.
 
 #include "depthwise.h"
 

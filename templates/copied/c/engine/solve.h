@@ -1,4 +1,6 @@
 // What y and x of dense and grouped problems have in common: rows of input copied to scratch.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_SOLVE_H
 #define OPWRIGHT_SOLVE_H

@@ -4,6 +4,8 @@
 // neighbouring pixels and the vectors output channels; over width lanes the scalars are output channels and the vectors
 // neighbouring pixels. The reduction is a list of runs: stretches in which the scalars lie side by side and the vectors
 // `step` apart. What a sum adds up, and in which order, is the runs' alone, so tiles of any shape give the same bits.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_TILE_H
 #define OPWRIGHT_TILE_H

@@ -8,6 +8,8 @@
 //
 // A zero times Inf or NaN must not appear: a unit whose sums hold a NaN is solved again, without the zeros. Sums are
 // those of chunks of units, which the problem alone decides, added up in their order.
+//
+// Figures: see engine.h.
 #include "engine.h"
 #include "lanes.h"
 

@@ -1,4 +1,6 @@
 // weights.c: the operands of one block, copied or transposed to rows of big and panels of small.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_WEIGHTS_PACK_H
 #define OPWRIGHT_WEIGHTS_PACK_H

@@ -1,4 +1,6 @@
 // weights.c: how a problem is cut into tasks, blocks and panels, and where their scratch lies.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_WEIGHTS_PLAN_H
 #define OPWRIGHT_WEIGHTS_PLAN_H

@@ -1,5 +1,7 @@
 // How wide vectors are, and what one says of them without an instruction of its own: all that a file needs which has no
 // loops over elements. It is apart from lanes.h because immintrin.h takes 0.15 s to read, more than such a file.
+//
+// Figures: see engine.h.
 
 #ifndef OPWRIGHT_WIDTHS_H
 #define OPWRIGHT_WIDTHS_H

@@ -1,0 +1,91 @@
+"""What steps of a phase compute several times, computed once: a step of its own, whose array the others read.
+
+In: a program and its phases. Out: the program with such steps. Only functions that cost much more than memory are worth
+it: softmax needs its exponentials twice, a normalisation its root once for many cells. The bits stay the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Name, Read, Unary
+from .program import Array, Formula, Part, Program
+
+COSTLY = frozenset({"exp", "exp2", "log", "log1p", "tanh", "erf", "pow"})
+ROOTS = frozenset({"sqrt", "rsqrt"})  # which cost more than memory only where one serves many cells
+
+
+def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]]) -> Program:
+    """The program in which no phase computes a costly value twice; `groups` are phases, with the letters of tasks."""
+    arrays, parts = dict(found.arrays), list[Part]()
+    for group, own in groups:
+        rest = list(group)
+        for tree in _repeated(rest, own, found):
+            users = [n for n, part in enumerate(rest) if tree in _costly(part)]
+            read = {node.tensor for node in expr.reads(tree)}
+            between = rest[users[0] : users[-1]]
+            if not users or any(part.target.tensor in read for part in between):
+                continue
+            name = f"shared_{sum(array.startswith('shared_') for array in arrays)}_"
+            letters = [letter for letter in found.letters if letter in expr.names(tree)]
+            cell = Read(name, tuple(map(Name, letters)))
+            arrays[name] = Array(name, "between", tuple(found.letters[letter] for letter in letters))
+            first = rest[users[0]]
+            assignment = dataclasses.replace(first.formulas[0].assignment, target=cell, op="set", value=tree)
+            made = Part(first.number, (Formula("", assignment),), None, (), tuple(letters), first.at)
+            rest = [_replaced(part, tree, cell) for part in rest]
+            rest.insert(users[0], made)
+        parts += rest
+    return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
+
+
+def _repeated(parts: Sequence[Part], own: Sequence[str], found: Program) -> list[Expr]:
+    """The costly values of several steps, or of fewer letters than their step; the widest first."""
+    seen: dict[Expr, int] = {}
+    for part in parts:
+        for tree in _costly(part):
+            narrow = not set(part.letters) <= expr.names(tree)
+            seen[tree] = seen.get(tree, 0) + (2 if narrow else tree.function in COSTLY)
+    trees = [tree for tree, times in seen.items() if times > 1 and set(own) <= expr.names(tree)]
+    return sorted((tree for tree in trees if _inside(found, tree)), key=expr.depth, reverse=True)
+
+
+def _inside(found: Program, tree: Expr) -> bool:
+    """Whether all that a value reads is there for all values of its letters, and it reads anything."""
+    reads = expr.reads(tree)
+    return bool(reads) and all(
+        found.covers(read.tensor, number, index) for read in reads for number, index in enumerate(read.indices)
+    )
+
+
+def _costly(part: Part) -> list[Call]:
+    """The costly values of a step without guards, whatever word chooses its formula."""
+    if part.where:
+        return []
+    first, *others = (
+        [node for node in expr.walk(formula.value) if isinstance(node, Call) and node.function in COSTLY | ROOTS]
+        for formula in part.formulas
+    )
+    return [*dict.fromkeys(node for node in first if all(node in other for other in others))]
+
+
+def _replaced(part: Part, old: Expr, new: Read) -> Part:
+    formulas = tuple(
+        dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, value=_mapped(f.value, old, new)))
+        for f in part.formulas
+    )
+    return dataclasses.replace(part, formulas=formulas)
+
+
+def _mapped(tree: Expr, old: Expr, new: Read) -> Expr:
+    if tree == old:
+        return new
+    if isinstance(tree, Unary):
+        return dataclasses.replace(tree, operand=_mapped(tree.operand, old, new))
+    if isinstance(tree, Binary):
+        return dataclasses.replace(tree, left=_mapped(tree.left, old, new), right=_mapped(tree.right, old, new))
+    if isinstance(tree, Call):
+        return dataclasses.replace(tree, arguments=tuple(_mapped(a, old, new) for a in tree.arguments))
+    return tree

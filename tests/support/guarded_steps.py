@@ -1,0 +1,84 @@
+"""Kernels of steps between pages that nobody may touch, with undefined behaviour ending the process.
+
+In: a seed, how many specs of tests/data, how many calls of each, an instruction set. Out: the calls that were right;
+the last one printed to stderr is the one that crashed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from opwright.oracle.run_steps import compute_steps
+
+from .generated import rng
+from .guarded import Guarded, guarded
+from .package import package
+from .spec_packages import environment, instruction_set
+from .step_calls import StepCall, StepCaller
+from .step_verdicts import PRECISION, difference, outputs, rounds
+
+DATA = Path(__file__).parents[1] / "data"
+SANITIZED = """#!/bin/sh
+exec cc "$@" -O1 -g -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all
+"""
+
+
+def bordering(array: Any, random: np.random.Generator) -> Any:
+    """A copy that borders on a guard page, read forwards or backwards; each of a list of arrays."""
+    if array is None or isinstance(array, list):
+        return array and [bordering(part, random) for part in array]
+    high = bool(random.integers(2))
+    if not array.size or random.integers(2):
+        return guarded(np.ascontiguousarray(array).reshape(array.shape), high)
+    back = tuple(slice(None, None, -1) for _ in array.shape)
+    return guarded(np.ascontiguousarray(array[back]).reshape(array.shape), high)[back]
+
+
+def campaign(seed: int, specs: int, count: int, isa: str) -> int:
+    """Calls on guarded inputs, outputs and scratch memory; how many were right."""
+    random = rng("guarded steps", seed, isa)
+    paths = sorted([*(DATA / "formulas").glob("*.yaml"), *(DATA / "steps").glob("*.yaml")])
+    chosen = {paths[at].stem: paths[at] for at in random.permutation(len(paths))[:specs]}
+    folder, right = Path(tempfile.mkdtemp()), 0
+    compiler = folder / "sanitized-cc"
+    compiler.write_text(SANITIZED)
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    with environment(CC=str(compiler), OPWRIGHT_FFI="abi", OPWRIGHT_CACHE_DIR=str(folder / "cache")):
+        texts = {path.name: path.read_text(encoding="utf-8") for path in chosen.values()}
+        library, module = package(texts, folder, "guarded_package")
+        scratch = importlib.import_module("guarded_package._scratch")
+        with instruction_set(module, isa):
+            scratch.KEPT = -1  # every call gets memory of its own, no byte more than it asked for
+            scratch._aligned = lambda size: scratch._ffi().from_buffer(
+                np.asarray(Guarded(max(size, 1), bool(random.integers(2)), scratch.ALIGNMENT))
+            )
+            for op in library.ops:
+                for call in StepCaller(op, random).legal(count):
+                    print(op.op, call, file=sys.stderr, flush=True)
+                    check(getattr(module, op.function), op, call, random)
+                    right += 1
+    return right
+
+
+def check(function: Any, op: Any, call: StepCall, random: np.random.Generator) -> None:
+    """A call on guarded arrays agrees with the interpreter, and gives the same bits on any number of threads."""
+    expected = compute_steps(op, call.inputs, call.attributes)
+    inputs, bits = [bordering(array, random) for array in call.inputs], set()
+    for threads in (1, int(random.integers(2, 9))):
+        out = tuple(guarded(np.full(x.shape, 77).astype(x.dtype), bool(random.integers(2))) for x in expected.values())
+        found = outputs(function(*inputs, **call.attributes, threads=threads, out=out[0] if len(out) == 1 else out))
+        for array, wanted in zip(found, expected.values(), strict=True):
+            told = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
+            assert told is None, (told, threads)
+        bits.add(b"".join(array.tobytes() for array in found))
+    assert len(bits) == 1
+
+
+if __name__ == "__main__":
+    print(campaign(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]), "right")
