@@ -93,6 +93,15 @@ def test_explain_takes_a_call_as_text(opwright: Command) -> None:
     assert re.search(r"padding in front \(PB\) = \[1, 1\]   spec/onednn_graph/_common.yaml:\d+", out)
 
 
+def test_explain_prints_the_table_of_schedules(opwright: Command) -> None:
+    code, out, _ = opwright("explain", "--schedules")
+    assert code == 0
+    assert out.startswith("block: where tasks have the letter for themselves")
+    code, told, _ = opwright("explain", "--schedules", "--json")
+    assert [row["name"] for row in json.loads(told)][-1] == "rest"
+    assert opwright("explain")[0] == 2
+
+
 def test_explain_takes_a_call_in_options(opwright: Command) -> None:
     options = ["--input", "src=f32[1,4,4,8]", "--input", "weights=f32[2,2,8,8]", "--set", "auto_pad=same_lower"]
     options += [part for step in STEPS.split(", ") for part in ("--set", step)]
@@ -123,7 +132,7 @@ def test_explain_shows_what_the_spec_refuses_and_exits_1(opwright: Command) -> N
 def test_explain_names_missing_arguments(opwright: Command) -> None:
     code, _, errors = opwright("explain", "conv_transpose(src f32[1,4,4,8])")
     assert code == 2
-    assert "misses the arguments weights, strides, pads_begin, pads_end, dilations" in errors
+    assert "lacks the arguments weights, strides, pads_begin, pads_end, dilations" in errors
 
 
 @pytest.mark.parametrize(

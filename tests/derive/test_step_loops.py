@@ -1,0 +1,106 @@
+"""What kernels of steps are derived from: slopes of indices, values that are shared, letters for lanes, schedules."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from opwright.derive import slopes
+from opwright.derive.phases import staged
+from opwright.language import expr
+from opwright.language.expr import Binary, Call, Expr, Name, Number, Unary
+from opwright.language.library import Library
+from opwright.load import load
+from opwright_kernels import _schedules
+from opwright_kernels._schedules import Candidate, Lanes
+from support.checkout import ROOT
+
+OPERATORS = ("+", "-", "*")
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return load(Path(ROOT) / "spec" / "onednn_graph")
+
+
+def drawn(source: random.Random, depth: int) -> Expr:
+    if depth == 0 or source.random() < 0.2:
+        return source.choice([Name("x"), Name("S"), Name("P"), Number(source.randint(-2, 2))])
+    if source.random() < 0.15:
+        return Unary("-", drawn(source, depth - 1))
+    return Binary(source.choice(OPERATORS), drawn(source, depth - 1), drawn(source, depth - 1))
+
+
+def value(tree: Expr, names: dict[str, int]) -> int:
+    if isinstance(tree, Number):
+        return int(tree.value)
+    if isinstance(tree, Name):
+        return names[tree.id]
+    if isinstance(tree, Unary):
+        return -value(tree.operand, names)
+    assert isinstance(tree, Binary)
+    left, right = value(tree.left, names), value(tree.right, names)
+    return {"+": left + right, "-": left - right, "*": left * right}[tree.op]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_an_index_is_its_rest_and_its_slope_times_the_letter(seed: int) -> None:
+    source = random.Random(seed)
+    tree = drawn(source, 4)
+    slope = slopes.slope(tree, "x")
+    for _ in range(5):
+        names = {name: source.randint(-9, 9) for name in ("x", "S", "P")}
+        assert value(slopes.folded(tree), names) == value(tree, names)
+        if slope is not None:
+            rest = value(slopes.without(tree, "x"), names)
+            assert value(tree, names) == rest + value(slope, names) * names["x"]
+            if sign := slopes.sign(slope, {"S": 1}):
+                assert sign * value(slope, {**names, "S": abs(names["S"]) + 1}) >= 1
+
+
+def test_a_letter_under_a_quotient_or_squared_has_no_slope() -> None:
+    for text in ("floor(x / 2)", "x * x", "min(x, 3)", "x % 2"):
+        assert slopes.slope(expr.parse(text), "x") is None
+
+
+def functions(library: Library, op: str) -> list[tuple[str, int]]:
+    """The costly functions of an operation's kernels: each with how many letters its step walks."""
+    parts = staged(library.op(op)).program.parts
+    trees = [(part, node) for part in parts for formula in part.formulas for node in expr.walk(formula.value)]
+    return [(node.function, len(part.letters)) for part, node in trees if isinstance(node, Call)]
+
+
+def test_softmax_has_its_exponentials_once(library: Library) -> None:
+    assert [name for name, _ in functions(library, "SoftMax")].count("exp") == 1
+
+
+def test_a_root_that_serves_many_cells_is_drawn_once_for_them(library: Library) -> None:
+    assert ("sqrt", 1) in functions(library, "LayerNorm")
+    assert ("sqrt", 2) not in functions(library, "LayerNorm")
+
+
+@pytest.mark.parametrize(
+    ("op", "letters"), [("ReLU", {"x"}), ("SoftMax", {"c", "a"}), ("ReduceSum", {"k", "r"}), ("MaxPool", {"c", "o"})]
+)
+def test_lanes_may_go_along_the_letters_that_lie_together_in_some_layout(
+    library: Library, op: str, letters: set[str]
+) -> None:
+    phase = staged(library.op(op)).phases[0]
+    assert letters <= {*phase.lanes}
+
+
+def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_holds() -> None:
+    own, reduced = Lanes("a", True, ()), Lanes("c", False, ())
+    cases = [
+        ([Candidate(own, 100, (1, 1)), Candidate(reduced, 1000, (100,))], 0, "block"),
+        ([Candidate(own, 1, (0, 0)), Candidate(reduced, 1000, (1, 1))], 1, "row"),
+        ([Candidate(own, 100, (1, 7)), Candidate(reduced, 1000, (9,))], 0, "block through room"),
+        ([Candidate(own, 3, (5,)), Candidate(reduced, 1000, (9,))], 1, "row through room"),
+        ([Candidate(own, 3, (5,)), Candidate(reduced, 5, (9,))], 1, "rest"),
+    ]
+    for candidates, number, name in cases:
+        chosen, row = _schedules.chosen(candidates)
+        assert (chosen, row and row.name) == (number, name)
+    assert _schedules.chosen([]) == (0, None)
+    assert all(row.when and row.then and row.figure for row in _schedules.SCHEDULES)
