@@ -139,6 +139,7 @@ def ours(tensors: ProductTensors, threads: int) -> Ready:
     given = [tensors.arrays["src"], tensors.arrays["weights"]]
     sides: dict[str, Any] = {"transpose_a": tensors.row.sides[0] == "t", "transpose_b": tensors.row.sides[1] == "t"}
     out, function = tensors.result, opwright_kernels.mat_mul
+    opwright_kernels.build_kernels("mat_mul")
     return Ready(lambda: function(*given, **sides, out=out, threads=threads), lambda: tensors.result, "mat_mul")
 
 

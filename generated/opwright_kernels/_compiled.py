@@ -77,6 +77,10 @@ class Compiled(Description):
             probe=engine.probe,
         )
 
+    def engines(self) -> tuple[Unit, ...]:
+        """What calls may load beside the kernels."""
+        return ()
+
     def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""
         key = (self.function, isa.name, label if isa.fast else "", part)

@@ -91,7 +91,7 @@ def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
     for operation in operations:
         chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
         found = [operation.unit(isa, label, part) for isa, label in chosen for part in operation.parts(isa)]
-        units += {unit.name: unit for unit in found}.values()
+        units += {unit.name: unit for unit in (*found, *operation.engines())}.values()
     return [str(path) for path in _build.build(units, progress)]
 
 

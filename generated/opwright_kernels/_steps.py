@@ -61,7 +61,7 @@ class StepOperation(StepKernels):
                     plan.kernel(at, to, plan.sizes, 0, plan.phases, *plan.room)
                     return result
             else:
-                plan = CALLS[self.key_of_plan(inputs, attributes)]
+                plan = CALLS[self.key_of_plan(inputs, attributes, out)]
             if specialize is None and (out is None or type(out) is ndarray):
                 result = self.repeated(plan, inputs, out, threads)
                 if result is not None:
@@ -88,7 +88,7 @@ class StepOperation(StepKernels):
             missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
 
-    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
+    def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         """A hashable key of all that a call without gaps depends on; see `_remember.key`.
 
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
@@ -96,7 +96,8 @@ class StepOperation(StepKernels):
         if len(inputs) == 1:
             (a,) = inputs
             return self.function, dumps(attributes), a.dtype, a.shape
-        told: list[Any] = [self.function, dumps(attributes)]
+        stated = out.dtype if self.dtype_attributes and out is not None else None
+        told: list[Any] = [self.function, dumps(attributes), stated]
         for value in inputs:
             if value is None:
                 told.append(None)
@@ -221,14 +222,15 @@ class StepOperation(StepKernels):
         arrays: Mapping[str, Array],
         out: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept, unless `out` said a data type."""
+        """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
         plain = plain and all(value is None or type(value) is ndarray for value in given)
-        said = dict(zip(self.attributes, attributes))
-        if plain and (out is None or all(said[name] is not None for name in self.dtype_attributes or ())):
+        unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
+        alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
+        if plain and not alone and (out is None or type(out) is ndarray):
             try:
-                key = self.key_of_plan(given, attributes)
+                key = self.key_of_plan(given, attributes, out)
             except Exception:  # of whatever kind: an entry of an attribute may be anything
                 return plan
             if _remember.attributes_of(key) is not None:
@@ -328,8 +330,12 @@ class StepOperation(StepKernels):
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
-        told = tuple((f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules)
-        return None, lambda workers: plan.workers(workers)[1], told
+        told = [
+            (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
+        ]
+        told += self.told_products(plan)
+        told += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
+        return None, lambda workers: plan.workers(workers)[1], tuple(told)
 
 
 def _same_cells(value: Any, target: Array) -> bool:

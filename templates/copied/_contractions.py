@@ -110,6 +110,15 @@ class Product:
         engine = self.engine
         engine.function(self.problem, left, right, out, engine.library.ffi.cast("opwright_team *", team), scratch)
 
+    def told(self) -> str:
+        """What the engine makes of it, in words."""
+        q = self.problem
+        times = "".join(f"{q.batch[n]} x " for n in range(q.batches))
+        copies = [name for name in ("left", "right") if getattr(q, name).wanted]
+        copied = f", {' and '.join(copies)} copied first" if copies else ""
+        sizes = f"{times}{q.rows} rows, {q.columns} columns, {q.terms} terms"
+        return f"a contraction for {self.engine.isa.name}: {sizes}{copied}"
+
     def bytes(self, workers: int) -> int:
         """Of the memory that a run needs beside its arrays, copies of operands among it."""
         return int(self.engine.scratch(self.problem, workers))
@@ -127,13 +136,11 @@ def prepared(
     dtypes = {
         access.array: arrays[access.array].dtype if access.array in arrays else accumulate for access in (left, right)
     }
-    given = {*dtypes.values()}
-    dtype = given.pop() if len(given) == 1 else WIDEST
-    if accumulate != WIDEST or not {dtype, *given} <= LABELS.keys():
-        return None
-    found = engine(LABELS[dtype])
+    label = label_of({*dtypes.values()}, accumulate)
+    found = engine(label) if label else None
     if found is None:
         return None
+    dtype = next(dtype for dtype, name in LABELS.items() if name == label)
     output = contraction.output
     direct = output is not None and arrays[output.array].dtype in (WIDEST, dtype)
     target = output if direct and output is not None else target
@@ -308,14 +315,26 @@ def engine(label: str) -> Engine | None:
     return _engines[key]
 
 
+def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any]) -> str:
+    """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none."""
+    if accumulate != WIDEST or not dtypes <= LABELS.keys():
+        return ""
+    return LABELS[next(iter(dtypes))] if len(dtypes) == 1 else LABELS[WIDEST]
+
+
+def best(label: str) -> _isa.Isa | None:
+    """The best instruction set that has an engine of a dtype which can be had here."""
+    return next((isa for isa in _isa.usable(isas(label)) if not _load.fit(unit(isa, label))), None)
+
+
 def _loaded(label: str) -> Engine | None:
-    for isa in _isa.usable(isas(label)):
-        if not _load.fit(unit(isa, label)):
-            try:
-                library = _load.load(unit(isa, label))
-            except BuildError:
-                continue
-            name = f"{label}_{isa.name}"
-            function = getattr(library.lib, f"opwright_contract_{name}")
-            return Engine(isa, library, function, getattr(library.lib, f"opwright_contract_scratch_{name}"))
-    return None
+    isa = best(label)
+    if isa is None:
+        return None
+    try:
+        library = _load.load(unit(isa, label))
+    except BuildError:
+        return None
+    name = f"{label}_{isa.name}"
+    function = getattr(library.lib, f"opwright_contract_{name}")
+    return Engine(isa, library, function, getattr(library.lib, f"opwright_contract_scratch_{name}"))

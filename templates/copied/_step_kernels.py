@@ -240,6 +240,21 @@ class StepKernels(Operation):
                 order.append(((first, phase + 1), None))
         return tuple(order)
 
+    def told_products(self, plan: StepPlan) -> list[tuple[str, str]]:
+        """For `explain`: the phases that the engine of contractions computes, and how."""
+        order = plan.kernel.order if isinstance(plan.kernel, Mixed) else ()
+        return [(f"{one.left} * {one.right}", one.told()) for one, ways in order if ways is not None]
+
+    def engines(self) -> tuple[Unit, ...]:
+        """The libraries of the engine of contractions that calls may need."""
+        labels = set()
+        for number, (_, row) in enumerate(self.rows):
+            for one in self.contractions:
+                dtypes = {row.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
+                labels.add(_contractions.label_of({DTYPES[name] for name in dtypes}, DTYPES[self.accumulate[number]]))
+        best = [(label, _contractions.best(label)) for label in sorted(label for label in labels if label)]
+        return tuple(_contractions.unit(isa, label) for label, isa in best if isa is not None)
+
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":
             return C_TYPES[self.accumulate[row]]

@@ -7,6 +7,7 @@ from collections import Counter
 import opwright_kernels as ok
 import pytest
 
+from bench import products
 from bench.rows import FEW, INPUTS, LAYOUTS, SOLVES, TWINS, Row, chosen, every, full, sample
 from bench.shapes import NETWORKS, ODD, SHAPES, TABLE, Shape
 from bench.tensors import NUMPY
@@ -112,3 +113,25 @@ def test_a_shape_knows_its_small_side_its_rests_and_its_operations() -> None:
     assert shape.rests == (1, 1)
     assert shape.flops == 2 * 2 * 4 * 3 * (5 * 3 - 1) * (4 * 2)  # one tap of fifteen falls into the padding
     assert shape.elements == 2 * (6 * 90 + 4 * 20) + 4 * 3 * 6
+
+
+def test_matrix_products_are_rows_of_both_dtypes_thread_counts_and_sides_that_only_words_ask_for() -> None:
+    rows = products.every()
+    assert len({row.key for row in rows}) == len(rows)
+    assert {row.dtype for row in rows} == {"f32", "bf16"}
+    assert {row.threads for row in rows} == {1, 2}
+    assert {row.sides for row in rows} == {"nn", "nt", "tn", "tt"}
+    assert products.chosen(["mat_mul", "512x512x512_tt"], [1]) == [
+        products.Product((), 512, 512, 512, "tt", dtype, 1) for dtype in ("f32", "bf16")
+    ]
+    assert products.chosen([]) == []
+
+
+def test_a_transposed_factor_lies_the_other_way_round_and_the_exact_product_is_of_both() -> None:
+    other = products.Product((2,), 3, 4, 5, "tt", "f32", 1).tensors()
+    assert other.arrays["src"].shape == (2, 5, 3)
+    assert other.factor("src").shape == (2, 3, 5)
+    assert other.factor("weights").shape == (2, 5, 4)
+    exact = products.exactly(other)
+    exact.run()
+    assert (exact.result() == other.factor("src") @ other.factor("weights")).all()

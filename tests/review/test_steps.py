@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from opwright.project import find
+from opwright.review import witness
+from opwright.review.values import measured
 from opwright.review.witness import witnessed
 from support import reviewing
 
@@ -75,12 +78,12 @@ WITHOUT_CALL = {("soft_max", "max= src"), ("concat", "joined: C, "), ("arg_max",
 @pytest.mark.parametrize(("name", "old", "new", "rules"), BREAKING, ids=[f"{row[0]}-{row[1][:20]}" for row in BREAKING])
 def test_an_edit_that_callers_notice_has_a_call_that_shows_it(name: str, old: str, new: str, rules: set[str]) -> None:
     before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
-    with reviewing.nothing_rendered():
+    with reviewing.nothing_rendered(), mock.patch.object(witness, "TRIES", 120):
         review = reviewing.reviewed(before, reviewing.edited(before, f"{name}.yaml", (old, new)))
         shown = witnessed(find(), review, run=False)
-    witnesses = [f.witness for f in shown.findings if f.rule.id in rules and f.witness and f.witness.call]
-    assert all(not witness.same for witness in witnesses)
-    assert bool(witnesses) == ((name, old) not in WITHOUT_CALL)
+    shows = [f.witness for f in shown.findings if f.rule.id in rules and f.witness and f.witness.call]
+    assert all(not call.same for call in shows)
+    assert bool(shows) == ((name, old) not in WITHOUT_CALL)
 
 
 # What steps say otherwise and in the same meaning, but for rounding.
@@ -114,3 +117,14 @@ def test_steps_that_are_proven_the_same_are_no_change_to_callers(name: str, edit
 @pytest.mark.parametrize(("name", "edits"), NEAR)
 def test_steps_that_are_not_proven_the_same_are_a_change(name: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert steps_rules(name, edits) == {"semantics-sum-changed", "op-revision-kept"}
+
+
+def test_values_of_kernels_of_steps_are_run_and_compared() -> None:
+    text = (SPECS / "statistics.yaml").read_text(encoding="utf-8")
+    before = {f"{FOLDER}/statistics.yaml": text}
+    after = reviewing.edited(before, "statistics.yaml", ("/ (most[] - least[])", "/ (2 * most[] - least[])"))
+    review = reviewing.reviewed(before, after)
+    found = measured(find(), review).values or {}
+    run = {name: value for name, value in found.items() if value.calls}
+    assert {name.rpartition("_")[0] for name in run} == {"statistics_f32"}
+    assert all(value.ulp > 0 for value in run.values())

@@ -52,6 +52,8 @@ def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: in
         signal.alarm(seconds)  # unheeded it ends the process, whatever C is doing
         result = getattr(package, call["function"])(*places, **arguments, threads=1)
         signal.alarm(0)
+        if isinstance(result, tuple):  # the cells of all results behind each other
+            result = np.concatenate([output.ravel().astype(np.float64) for output in result])
     except package.SpecError as error:
         return {"rule": error.rule}
     except package.BuildError as error:

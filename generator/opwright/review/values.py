@@ -22,6 +22,7 @@ from .execute import execute
 from .findings import Finding, Review
 from .readings import Sides
 from .search import call_of, legal_settings
+from .step_places import StepPlace
 
 CALLS = 3  # of each kernel
 WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector
@@ -91,6 +92,9 @@ def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
     missing = {_served(v.row, v.layouts, v.group_class.name if v.group_class else None): CALLS
                for v in expand(base) if v.name in wanted}  # fmt: skip
     sides = Sides(base, head, None)
+    if base.stepped:
+        yield from _step_calls(base, sides)
+        return
     settings = legal_settings(base)
     wider = [_wider(setting, WIDER) for setting in settings]
     for setting, row, words in itertools.product([*wider, *settings], base.dtypes, layout_choices(base)):
@@ -104,6 +108,16 @@ def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
             yield call
         if not any(missing.values()):
             return
+
+
+def _step_calls(base: Op, sides: Sides) -> Iterator[CallText]:
+    """Calls of an operation of steps that both sides take to the same shapes, some for each row of data types."""
+    place = StepPlace(base, base, ())
+    for row in base.dtypes:
+        calls = filter(None, (place.call(dataclasses.replace(setting, row=row)) for setting in place.seeds[::-1]))
+        both = ((call, *sides.read(call)) for call in calls)
+        fit = (call for call, old, new in both if old.outcome.accepted and old.outcome == new.outcome)
+        yield from itertools.islice(fit, CALLS)
 
 
 def _served(row: Mapping[str, str], words: Mapping[str, str], group_class: str | None) -> tuple[object, ...]:
