@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import gradients, parallel
+from . import parallel
 from .emit import lowerable, render
 from .language.library import Library
 from .language.model import Op
@@ -24,9 +24,10 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
     env = render.environment(project.templates)
 
     def made(op: Op) -> tuple[list[Problem], dict[str, str]]:
-        problems = [*lowerable.problems(op)] or [*_disagreement(op), *gradients.astray(op, library)]
+        problems = [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]
         return problems, {} if problems else render.texts(render.of_op(op, library), env)
 
+    render.compile_templates(env, library)
     each = parallel.each(made, library.ops)
     if problems := [problem for found, _ in each for problem in found]:
         raise SpecInvalid(problems)
@@ -50,6 +51,13 @@ def prove_normal_forms(library: Library) -> None:
     found = parallel.each(lambda op: [*_disagreement(op)], library.ops)
     if problems := [problem for problems in found for problem in problems]:
         raise SpecInvalid(problems)
+
+
+def _astray(op: Op, library: Library) -> Iterator[Problem]:
+    if any(relation.gradient_of for relation in op.relations):
+        from . import gradients  # takes long to import, and is needed for derived gradients alone
+
+        yield from gradients.astray(op, library)
 
 
 def _disagreement(op: Op) -> Iterator[Problem]:

@@ -132,7 +132,7 @@ def test_explain_shows_what_the_spec_refuses_and_exits_1(opwright: Command) -> N
 def test_explain_names_missing_arguments(opwright: Command) -> None:
     code, _, errors = opwright("explain", "conv_transpose(src f32[1,4,4,8])")
     assert code == 2
-    assert "misses the arguments weights, strides, pads_begin, pads_end, dilations" in errors
+    assert "lacks the arguments weights, strides, pads_begin, pads_end, dilations" in errors
 
 
 @pytest.mark.parametrize(

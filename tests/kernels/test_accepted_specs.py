@@ -209,7 +209,7 @@ def test_an_axis_that_letters_do_not_walk_to_its_end_is_refused_with_what_to_wri
             )
         }
     )
-    with pytest.raises(SpecInvalid, match="where letters count through a whole axis, its extent is their product"):
+    with pytest.raises(SpecInvalid, match="if letters together walk a whole axis, its extent is their product"):
         lower(load_texts(text))
 
 

@@ -157,6 +157,7 @@ CALLS: tuple[Call, ...] = (
     ("spread", [whole(2, 5, 4)], {"kernel": [3, 2], "strides": [2, 3]}),
     ("nearest", [whole(2, 5)], {"extents": [13]}),
     ("nearest", [whole(2, 5, 4, 3)], {"extents": [3, 9, 1]}),
+    ("nearest", [whole(2)], {"extents": []}),
     ("causal_scores", [real(2, 4, 5, 8), real(2, 2, 7, 8)], {"scale": 0.5}),
     ("causal_scores", [real(4, 5, 8), real(4, 3, 8)], {}),
     ("statistics", [real(3, 400)], {}),

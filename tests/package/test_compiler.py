@@ -146,7 +146,7 @@ def test_kernels_that_are_portable_because_of_the_compiler_come_with_a_warning(t
     )
     compiler.chmod(0o755)
     warned, kernel = what_a_call_says(str(compiler))
-    assert "left to portable kernels" in warned
+    assert "falls back to portable kernels" in warned
     assert "what is -march?" in warned
     assert kernel == "portable"
 

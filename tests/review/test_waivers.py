@@ -71,8 +71,8 @@ def test_a_waiver_holds_through_its_last_day_and_for_180_days_at_most():
     ("text", "rule", "says"),
     [
         ("severity: {breakng: error}\n", "severity-axis", "did you mean 'breaking'"),
-        ("severity: {docs-summary: error}\n", "severity-axis", "no value of an axis and no rule"),
-        ("severity: {none: error}\n", "severity-axis", "no value of an axis and no rule"),
+        ("severity: {docs-summary: error}\n", "severity-axis", "neither a value of an axis nor a rule"),
+        ("severity: {none: error}\n", "severity-axis", "neither a value of an axis nor a rule"),
         ("severity: {Breaking: error}\n", "name", "a value of an axis, or the id of a rule"),
         ("severity: {breaking: fatal}\n", "value", "none of error, warning, notice, info"),
         ("severity: error\n", "kind", "expected a mapping"),

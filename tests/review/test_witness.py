@@ -206,7 +206,7 @@ def test_a_search_in_vain_says_how_many_calls_it_tried():
     review = witnessed(find(), reviewing.reviewed(base(), after), run=False)
     shown = witness(review, "dim-typical-changed")
     assert shown.call is None
-    assert f"no call found on which they differ, of {shown.tried} tried" in FORMATS["text"](review, False)
+    assert f"no call found on which they differ ({shown.tried} tried)" in FORMATS["text"](review, False)
     assert shown.tried >= 100
 
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import jinja2
@@ -162,6 +162,14 @@ def unit(op: Op) -> Unit:
     )
 
 
+def compile_templates(env: jinja2.Environment, library: Library) -> None:
+    """Compile the templates that a library needs, so that forked processes share them."""
+    stepped = {op.stepped for op in library.ops}
+    for name in env.list_templates(extensions=["j2"]):
+        if PurePath(name).name.startswith("step") in stepped:
+            env.get_template(name)
+
+
 @dataclass(frozen=True)
 class Output:
     """One file of the package: the template that prints it and the view that it prints, made when asked for.
@@ -196,7 +204,10 @@ def render(
 
 def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str]:
     """Files as they are written."""
-    return {path: tidy(path, output.text(env)) for path, output in sorted(files.items())}
+    return {
+        path: tidy(path, output.text(env)) if output.rendered else output.text(env)
+        for path, output in sorted(files.items())
+    }
 
 
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
