@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import opwright_kernels
 import pytest
+from opwright.check.names import PYTHON_NAMES
 from opwright.emit.shared import modules
 from opwright.language.schema import Spelled
 from opwright.language.source import SpecInvalid
@@ -309,6 +311,20 @@ def test_no_operation_can_bear_the_name_of_a_module_or_page_of_the_package() -> 
     own = {op.function for op in load(FOLDER).ops}
     assert parts - own <= modules()
     assert len(parts - own) > 10
+
+
+def test_no_operation_can_use_a_name_that_its_python_module_binds() -> None:
+    package = Path(opwright_kernels.__file__).parent
+    bound: set[str] = set()
+    for function in opwright_kernels.operations():
+        for node in ast.parse((package / f"_{function}.py").read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                bound |= {alias.asname or alias.name for alias in node.names}
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                bound |= {target.id for target in targets if isinstance(target, ast.Name)}
+    assert {name for name in bound if not name.startswith("_")} <= PYTHON_NAMES
+    assert len(bound) > 15
 
 
 def test_the_fixtures_start_from_specs_that_load() -> None:

@@ -34,7 +34,7 @@ def bordering(array: Any, random: np.random.Generator) -> Any:
     if array is None or isinstance(array, list):
         return array and [bordering(part, random) for part in array]
     high = bool(random.integers(2))
-    if not array.size or random.integers(2):
+    if not array.ndim or not array.size or random.integers(2):
         return guarded(np.ascontiguousarray(array).reshape(array.shape), high)
     back = tuple(slice(None, None, -1) for _ in array.shape)
     return guarded(np.ascontiguousarray(array[back]).reshape(array.shape), high)[back]

@@ -84,6 +84,8 @@ class StepCaller:
         try:
             self.name(facts, values)
             for attribute in op.attributes:
+                if attribute.extents_of:
+                    values[attribute.name or ""] = self.shape_said(attribute, facts)
                 if attribute.per and attribute.name not in self.omitted:
                     values[attribute.name or ""] = self.entries(attribute, facts)
             inputs = [self.array(tensor, facts, values, row) for tensor in op.inputs]
@@ -128,7 +130,7 @@ class StepCaller:
         if attribute.type == "string":
             word = self.one(attribute.values or ())
             return default or self.one((word.value, *word.aliases))
-        if attribute.locates or attribute.order_of or attribute.per:
+        if attribute.locates or attribute.order_of or attribute.per or attribute.extents_of:
             return None  # once extents are known
         if attribute.type == "bool":
             facts[symbol] = default == "true" if default else self.chance(0.5)
@@ -146,6 +148,21 @@ class StepCaller:
         least = attribute.min if attribute.min is not None else -3
         value = least + int(self.rng.integers(0, 4 if attribute.min is not None else 7))
         return min(value, attribute.max if attribute.max is not None else value)
+
+    def shape_said(self, attribute: Attribute, facts: dict[str, Any]) -> list[int]:
+        """The extents of a run that no input has: of as many cells as another run; one of them may be left to follow."""
+        symbol = self.op.dims[attribute.extents_of or ""].symbol
+        if attribute.fills is None:
+            return list(facts[symbol])
+        rest, found = math.prod(facts[self.op.dims[attribute.fills].symbol]), list[int]()
+        while rest > 1 and self.chance(0.7):
+            found.append(int(self.one([factor for factor in range(1, rest + 1) if rest % factor == 0])))
+            rest //= found[-1]
+        facts[symbol] = (*found, rest)
+        said = [*found, rest]
+        if rest and self.chance(0.4):
+            said[int(self.rng.integers(len(said)))] = -1
+        return said
 
     def entries(self, attribute: Attribute, facts: Mapping[str, Any]) -> list[Any]:
         """A list with an entry for each cell of a size, or one for all."""

@@ -14,6 +14,7 @@ from itertools import chain
 from ..language.model import Attribute, Op, Tensor
 from ..language.source import Mark, suggestion
 from . import facts
+from .dtype_rows import says_several, several, tensors_of
 from .finding import STATUSES, Finding
 from .identify import identify, misdescribed, spec_facts
 from .page import Page
@@ -156,13 +157,16 @@ def arguments(op: Op, page: Page) -> Iterator[Finding]:
                 yield from _argument(f"{side}.{tensors[index].name}", row, index, tensors[index])
         for index, tensor in enumerate(tensors):
             if index not in seen:
-                yield _missing(f"{side}.{tensor.name}", not tensor.optional, page, tensor.at, bool(said.rows))
+                yield _missing(
+                    f"{side}.{tensor.name}", not (tensor.optional or tensor.when), page, tensor.at, bool(said.rows)
+                )
 
 
 def _index_of(row: facts.Row, tensors: Sequence[Tensor]) -> int | None:
     """Which tensor a row is of: the one of its name, or where that is lost the one of its index."""
     if row.name:
-        return next((n for n, tensor in enumerate(tensors) if tensor.name == row.name.casefold()), None)
+        named = tensors_of(row.name.casefold().partition("(")[0])
+        return next((n for n, tensor in enumerate(tensors) if tensor.name in named), None)
     index = row.cells["index"].text
     place = int(index) if index.isascii() and index.isdigit() else row.number
     return place if place < len(tensors) else None
@@ -173,7 +177,7 @@ def _argument(field: str, row: facts.Row, index: int, tensor: Tensor) -> Iterato
     yield _named(field, row, tensor.at.key("name"), tensor.name, how)
     said = (
         ("index", str(index), tensor.at),
-        ("optional", "optional" if tensor.optional else "required", tensor.at.key("optional")),
+        ("optional", "optional" if tensor.optional or tensor.when else "required", tensor.at.key("optional")),
     )
     for column, spec, at in said:
         cell = row.cells[column]
@@ -242,13 +246,13 @@ def dtypes(op: Op, page: Page) -> Iterator[Finding]:
                 "the columns are taken in the spec's order",
             )
         for name in header:
-            if name and name not in tensors:
+            if name and not set(tensors_of(name)) & set(tensors):
                 yield Finding(
                     "contradiction", "dtypes", f"a column {name}", " | ".join(order), table.at, at, words=(name,)
                 )
     said_rows = facts.dtype_rows(page)
     for found in said_rows:
-        yield from _dtype_row(found, rows, order, at)
+        yield from several(found, rows, at) if says_several(found, tensors) else _dtype_row(found, rows, order, at)
     for row in rows:
         if said_rows and not any(found.dtypes[0] == row[order[0]] for found in said_rows):
             yield Finding(

@@ -119,7 +119,7 @@ def attribute_facts(row: Row) -> dict[str, str | None]:
     optional = OPTIONAL.fullmatch(row.cells["optional"].text)
     return {
         "type": word,
-        "min": None if text else next((minimum for mark, minimum in MINIMA if mark.search(plainly.casefold())), None),
+        "min": None if text else _minimum(plainly, word),
         "values": _words(plainly) if text else None,
         "default": _default(given),
         "required": YES[optional[0].casefold()] if optional else None,
@@ -130,11 +130,20 @@ def _words(given: str) -> str | None:
     return " ".join(word for word in WORD.findall(given) if word.casefold() not in NO_WORDS) or None
 
 
+def _minimum(given: str, type_: str | None) -> str | None:
+    """The least legal value; a real number that is positive has none."""
+    found = next((minimum for mark, minimum in MINIMA if mark.search(given.casefold())), None)
+    return None if found == "1" and (type_ or "").startswith("f32") else found
+
+
 def _default(given: str) -> str | None:
     found = DEFAULT.search(given)
     if found is None:
         return None
-    word = next(part for part in found.groups() if part is not None).strip("\"',.()[]")
+    if re.search(r"\bempty list\b", given, re.IGNORECASE):
+        return "[]"
+    word = next(part for part in found.groups() if part is not None).strip("\"',.()[]").rpartition(",")[2]
+    word = word.removesuffix("s") if word[:-1].isdigit() else word  # a list of 1s
     return NUMBERS.get(word.casefold(), word)
 
 

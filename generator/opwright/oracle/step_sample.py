@@ -74,6 +74,10 @@ class _Sampler:
             for attribute in (a for a in op.attributes if a.per):
                 values[attribute.name or ""] = self.entries(attribute, facts[attribute.per or ""])
             arrays = tuple(self.array(tensor, facts, values, row) for tensor in op.inputs)
+            for attribute in (a for a in op.attributes if a.shape_of):
+                tensor = op.tensor(attribute.shape_of or "")
+                order = self.order(tensor, values)
+                values[attribute.name or ""] = [e for axis in order for e in self.extents(tensor, axis, facts)]
         except (Inexact, KeyError, ValueError):
             return None
         given: list[Any] = [[a] if t.joined and a is not None else a for t, a in zip(op.inputs, arrays)]
@@ -105,7 +109,7 @@ class _Sampler:
             values[name] = facts[symbol_of(attribute)] = bool(
                 self.rng.random() < (0.7 if attribute.default == "true" else 0.4)
             )
-        elif attribute.locates or attribute.order_of or attribute.per:
+        elif attribute.locates or attribute.order_of or attribute.per or attribute.shape_of:
             values[name] = None
         elif attribute.type in ("s64[]", "f32[]"):
             omitted = attribute.default is not None and self.rng.random() < 0.3
@@ -145,11 +149,7 @@ class _Sampler:
         wanted = tensor.when is None or bool(evaluate(tensor.when.tree, facts))
         if not wanted or (tensor.optional and self.rng.random() < 0.2):
             return None
-        order = list(tensor.dims)
-        if tensor.layout is not None:
-            word = values[tensor.layout]
-            order = list(self.op.layouts[tensor.layout][str(word).lower() if isinstance(word, bool) else word])
-        order = [axis for axis in order if axis not in tensor.may_lack or tensor.dims[axis].text not in self.lacking]
+        order = self.order(tensor, values)
         shape = self.placed(tensor, {axis: self.extents(tensor, axis, facts) for axis in order}, values)
         dtype = NUMPY[row[tensor.name]]
         if dtype == np.bool_:
@@ -157,6 +157,14 @@ class _Sampler:
         if np.dtype(dtype).kind in "iu":
             return np.asarray(self.rng.integers(0, 4, shape), dtype)
         return np.asarray(self.rng.uniform(0.3, 1.7, shape), dtype)
+
+    def order(self, tensor: Tensor, values: Mapping[str, Any]) -> list[str]:
+        """The axes that an array has, in the order of its layout."""
+        order = list(tensor.dims)
+        if tensor.layout is not None:
+            word = values[tensor.layout]
+            order = list(self.op.layouts[tensor.layout][str(word).lower() if isinstance(word, bool) else word])
+        return [axis for axis in order if axis not in tensor.may_lack or tensor.dims[axis].text not in self.lacking]
 
     def extents(self, tensor: Tensor, axis: str, facts: Mapping[str, Any]) -> tuple[int, ...]:
         """The extents of an axis in this array: of one that broadcasts some are 1, and of a run some are not there."""

@@ -212,23 +212,26 @@ class Reverse:
             found = {f.word: self.chosen(f, condition, seed) for f in part.formulas}
         else:
             found = {f.word: gradients(f.value, seed, self.is_active) for f in part.formulas}
-        self.pass_on(found, part.by, frozenset(part.letters), guards, self.needs[part.number])
+        walked = {f.word: frozenset(part.letters_of(f)) for f in part.formulas}
+        if part.operator not in ("set", "sum") and len(set(walked.values())) > 1:
+            raise Underivable(f"the cases of '{part.by}' choose or multiply over different letters")
+        self.pass_on(found, part.by, walked, guards, self.needs[part.number])
 
     def pass_on(
         self,
         found: Mapping[str, Mapping[Read, Sum]],
         by: str | None,
-        letters: frozenset[str],
+        letters: Mapping[str, frozenset[str]],
         where: tuple[Expr, ...],
         needs: Mapping[str, frozenset[Need]],
     ) -> None:
-        """Note the shares of every element that a step reads."""
+        """Note the shares of every element that a step reads: of all cases that walk the same letters, one."""
         for read in dict.fromkeys(read for one in found.values() for read in one):
             cases = {word: self.known.shorter(one.get(read, ())) for word, one in found.items()}
-            wanted = {needs[word] for word, value in cases.items() if value}
-            if len(wanted) > 1:
-                raise Underivable(f"the cases of '{by}' read cells that lie outside at different letters")
-            self.shares[read.tensor].append(Share(read, cases, by, letters, where, next(iter(wanted), frozenset())))
+            alike = dict.fromkeys((letters[word], needs[word]) for word, value in cases.items() if value)
+            for walked, missing in alike:
+                here = {w: v if (letters[w], needs[w]) == (walked, missing) else () for w, v in cases.items()}
+                self.shares[read.tensor].append(Share(read, here, by, walked, where, missing))
 
     def chosen(self, formula: Formula, condition: Expr, seed: Sum) -> dict[Read, Sum]:
         found = gradients(formula.value, seed, self.is_active)
@@ -282,7 +285,8 @@ class Reverse:
         found = gradients(renamed(formula.value, trees), share.value, self.is_active)
         moved = (Need(tuple(renamed(i, trees) for i in n.indices), n.axes) for n in self.needs[part.number][""])
         guards = (*share.where, *(renamed(guard.tree, trees) for guard in part.where))
-        self.pass_on({"": found}, None, share.letters | set(letters), guards, {"": share.needs | frozenset(moved)})
+        walked = share.letters | set(letters)
+        self.pass_on({"": found}, None, {"": walked}, guards, {"": share.needs | frozenset(moved)})
 
     # Statements.
 
@@ -330,15 +334,21 @@ class Reverse:
         seen = {(i, a.extent, a.kind) for i, a in self.accesses((share.target, *_all_reads(values.values())))}
         missing = [n for n in share.needs if (n.indices[0], n.axes[0].extent, n.axes[0].kind) not in seen]
         where = (*share.where, *dict.fromkeys(guard for need in sorted(missing, key=str) for guard in _inside(need)))
-        named = expr.names(share.target).union(*map(expr.names, (*values.values(), *where)))
-        for letter in sorted(share.letters - named):
-            count = terms_of(extent_of(self.found, letter))
-            values = {word: tree_of(product(terms_of(value), count)) for word, value in values.items()}
+        values = {
+            word: self.counted(share, value, where) if value != Number(0) else value for word, value in values.items()
+        }
         alike = len(set(values.values())) == 1
         only = {"": next(iter(values.values()))}
         self.statements.append(
             Statement(share.target, op, only if alike else values, None if alike else share.by, where)
         )
+
+    def counted(self, share: Share, value: Expr, where: tuple[Expr, ...]) -> Expr:
+        """A value, as often as there are letters that it does not name."""
+        named = expr.names(share.target).union(*map(expr.names, (value, *where)))
+        for letter in sorted(share.letters - named):
+            value = tree_of(product(terms_of(value), terms_of(extent_of(self.found, letter))))
+        return value
 
     def accesses(self, reads: Iterable[Read]) -> Iterable[tuple[Expr, Axis]]:
         for read in reads:

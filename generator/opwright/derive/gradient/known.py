@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ...language import expr
 from ...language.expr import Call, Expr, Read
 from ..program import Part, Program
 from .statements import Need, Share, plain
@@ -52,7 +53,8 @@ class Known:
 
     def value(self, condition: Expr | None, tree: Expr, read: Read) -> None:
         terms = terms_of(tree)
-        if len(terms) == 1 and terms[0].factors and not isinstance(tree, Read):
+        whole = expr.names(read) <= expr.names(tree)  # else a cell of it would bring letters that its value has not
+        if whole and len(terms) == 1 and terms[0].factors and not isinstance(tree, Read):
             self.values.append(_Value(condition, tree, terms[0], read))
 
     def key(self, share: Share, rest: Sum) -> object:

@@ -28,7 +28,8 @@ OF_ONE = {
 # Of pow(a, b) in a and in b; at the corners what they tend to.
 POW_BASE = parse("b * pow(a, b - 1)")
 POW_BASE_ANY = parse("select(b == 0, 0, b * pow(a, b - 1))")
-POW_EXPONENT = parse("select(a == 0 and b >= 0, 0, y * log(a))")
+POW_EXPONENT = parse("y * log(a)")
+POW_EXPONENT_ANY = parse("select(a == 0 and b >= 0, 0, y * log(a))")
 
 Active = Callable[[Read], bool]
 Gradients = dict[Read, Sum]
@@ -133,5 +134,7 @@ def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
             own = constant(1)
         else:
             own = terms_of(renamed(POW_BASE if literal else POW_BASE_ANY, names))
-    other = terms_of(renamed(POW_EXPONENT, names)) if depends(exponent, active) else ()
+    positive = isinstance(base, Number) and base.value > 0
+    rule = POW_EXPONENT if positive else POW_EXPONENT_ANY
+    other = terms_of(renamed(rule, names)) if depends(exponent, active) else ()
     return _joined(gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active))

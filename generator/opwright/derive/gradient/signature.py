@@ -49,6 +49,7 @@ class _Signature:
         outputs = tuple(self.gradient_of(forward.tensor(name)) for name in made.of)
         inputs = self.inputs(outputs)
         symbols = self.symbols(inputs, outputs)
+        attributes = self.attributes(symbols, (*inputs, *outputs))
         lets = {s: let for s, let in {**forward.let, **forward.padding}.items() if s in symbols}
         lets |= {_told(s): let for s, let in forward.shape.items() if s in symbols and let.value is None}
         whole = set(made.of) == set(gradient(forward).of)
@@ -62,7 +63,7 @@ class _Signature:
             deprecated=None,
             source=(),
             dims={role: dim for role, dim in forward.dims.items() if dim.symbol in symbols},
-            attributes=self.attributes(symbols, (*inputs, *outputs)),
+            attributes=attributes,
             layouts={n: t for n, t in forward.layouts.items() if n in {x.layout for x in (*inputs, *outputs)}},
             inputs=inputs,
             outputs=outputs,
@@ -70,7 +71,7 @@ class _Signature:
             let=lets,
             padding={},
             shape={},
-            constraints=self.constraints(symbols, inputs),
+            constraints=self.constraints(symbols, inputs, attributes),
             semantics=self.semantics(),
             relations=(Relation(gradient_of=forward.op),),
             discrepancies=(),
@@ -249,8 +250,10 @@ class _Signature:
             and (a.name in words or symbol_of(a) in symbols or a.locates in roles or (a.per and a.name in self.read))
         )
 
-    def constraints(self, symbols: set[str], inputs: tuple[Tensor, ...]) -> tuple[Constraint, ...]:
-        arguments = {tensor.name for tensor in inputs} | {a.name for a in self.forward.attributes}
+    def constraints(
+        self, symbols: set[str], inputs: tuple[Tensor, ...], attributes: tuple[Attribute, ...]
+    ) -> tuple[Constraint, ...]:
+        arguments = {tensor.name for tensor in inputs} | {attribute.name for attribute in attributes}
         first = inputs[0].name
         found = []
         for constraint in self.forward.constraints:

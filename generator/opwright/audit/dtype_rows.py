@@ -1,0 +1,44 @@
+"""Rows of data types that say several at once: columns of several tensors, cells of several types.
+
+In: a row as the page has it, and the rows of the spec. Out: whether the two can be of one another, as findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..language.source import Mark
+from .facts import DtypeRow
+from .finding import Finding
+
+
+def tensors_of(column: str) -> tuple[str, ...]:
+    """The tensors that a column is of: `Src / Dst` is of two, `Src_i` of any of the arrays of src."""
+    return tuple(name.strip().removesuffix("_i") for name in column.split("/"))
+
+
+def says_several(said: DtypeRow, tensors: Sequence[str]) -> bool:
+    """Whether a column is of several tensors or of none, or a cell of several types."""
+    strange = all(said.header) and not set(said.header) <= set(tensors)
+    return strange or any("," in cell for cell in said.dtypes)
+
+
+def several(said: DtypeRow, rows: Sequence[Mapping[str, str]], at: Mark) -> Iterator[Finding]:
+    """It agrees if every type of each cell stands in a row of the spec that fits the others."""
+    types = [tuple(re.split(r",\s*", cell)) for cell in said.dtypes]
+    columns = [[name for name in tensors_of(column) if name in rows[0]] for column in said.header]
+    if len(types) != len(columns):
+        yield Finding("lost", f"dtypes.{types[0][0]}", " | ".join(said.dtypes), "", said.at, at)
+        return
+    fitting = [
+        row
+        for row in rows
+        if all(row[name] in cell for names, cell in zip(columns, types, strict=True) for name in names)
+    ]
+    for names, cell in zip(columns, types, strict=True):
+        found = {row[name] for row in fitting for name in names}
+        missing = [dtype for dtype in cell if names and dtype not in found]
+        field = f"dtypes.{types[0][0]}.{names[0]}" if names else f"dtypes.{types[0][0]}"
+        status = "contradiction" if missing else "agree"
+        yield Finding(status, field, ", ".join(cell), ", ".join(sorted(found)), said.at, at, words=tuple(missing))
