@@ -70,7 +70,7 @@ def bound(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     missing = [info.parameter for info in operation.inputs if info.parameter not in given and not info.optional]
     missing += [name for name in operation.attributes if name not in given and name not in operation.defaults]
     if missing:
-        raise TypeError(f"{operation.function}lacks the arguments {', '.join(missing)}")
+        raise TypeError(f"{operation.function} lacks the arguments {', '.join(missing)}")
     inputs = [given.get(name) for name in names]
     return inputs, [given.get(name, operation.defaults.get(name)) for name in operation.attributes]
 
