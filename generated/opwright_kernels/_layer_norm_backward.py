@@ -321,6 +321,7 @@ OPERATION = StepOperation(
         Contraction(
             2,
             -1,
+            "",
             None,
             Accessed("level", {"b": "b"}),
             Accessed("gamma", {"C": "c"}),

@@ -225,8 +225,9 @@ OPERATION = StepOperation(
     contractions=(
         Contraction(
             0,
-            -1,
-            None,
+            1,
+            "bias",
+            Accessed("dst", {"B": "b", "M": "m", "N": "n"}),
             Accessed("sums", {"b": "b", "m": "m", "n": "n"}),
             Accessed("src", {"B": "b", "M": "m", "K": "k"}),
             Accessed("weights", {"B": "b", "K": "k", "N": "n"}),

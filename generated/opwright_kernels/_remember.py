@@ -28,16 +28,18 @@ def key(function: Any, stating: Sequence[int], inputs: Sequence[Any], attributes
     What it meets a second time it writes as a reference: a list that holds itself ends, and equal calls may have a few
     keys. Of what has a buffer it writes the bytes alone: such a key is looked up, but nothing is remembered under it.
     """
-    if any(value is not None and type(value) is not ndarray for value in inputs):
-        return None
-    arrays = [
-        part
-        for value in (*inputs, *(None,) * (MIN_INPUTS - len(inputs)))
-        for part in ((None, None) if value is None else (value.dtype, value.shape))
-    ]
-    vectors = [inputs[position] for position in stating if inputs[position] is not None]
+    arrays: list[Any] = []
+    for value in inputs:
+        if type(value) is ndarray:
+            arrays += value.dtype, value.shape
+        elif value is None:
+            arrays += None, None
+        else:
+            return None
+    arrays += (None, None) * (MIN_INPUTS - len(inputs))
     try:
-        return (function, dumps(attributes), *arrays, b"".join(map(stated, vectors)))
+        states = [stated(inputs[position]) for position in stating if inputs[position] is not None]
+        return (function, dumps(attributes), *arrays, b"".join(states))
     except Exception:  # of whatever kind: an entry may be anything
         return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -57,6 +57,7 @@ class Contraction:
 
     phase: int
     copy: int
+    unless: str  # the input that the copy adds, '' where it adds none: only without it the sums are the output
     output: Accessed | None
     target: Accessed
     left: Accessed
@@ -130,8 +131,12 @@ def prepared(
     arrays: Mapping[str, Array],
     places: Mapping[str, Mapping[str, tuple[int, ...]]],
     accumulate: np.dtype[Any],
+    given: Container[str],
 ) -> Product | None:
-    """A contraction of a call. Arrays between steps are in neither mapping; they lie in the order of their axes."""
+    """A contraction of a call, of which the arrays in `given` are not left out.
+
+    Arrays between steps are in neither mapping; they lie in the order of their axes.
+    """
     left, right, target = contraction.left, contraction.right, contraction.target
     dtypes = {
         access.array: arrays[access.array].dtype if access.array in arrays else accumulate for access in (left, right)
@@ -142,7 +147,7 @@ def prepared(
         return None
     dtype = next(dtype for dtype, name in LABELS.items() if name == label)
     output = contraction.output
-    direct = output is not None and arrays[output.array].dtype in (WIDEST, dtype)
+    direct = output is not None and contraction.unless not in given and arrays[output.array].dtype in (WIDEST, dtype)
     target = output if direct and output is not None else target
     accesses = (left, right, target)
     steps = [_steps(access, letters, arrays.get(access.array), places.get(access.array, {})) for access in accesses]

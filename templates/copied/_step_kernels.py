@@ -160,7 +160,7 @@ class StepKernels(Operation):
 
         begins = {name: values[f"{name}_at"] for name, (n, _) in resolution.between.items() if n < 0}
         kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
-        products, copied = self.products(resolution, whole, places, DTYPES[self.accumulate[resolution.row]])
+        products, copied = self.products(resolution, whole, places, arrays)
 
         def between(number: int) -> int:
             return -(-memory_.bytes(number) // LINE) * LINE
@@ -217,13 +217,13 @@ class StepKernels(Operation):
         return whole, places, tuple(lists)
 
     def products(
-        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], accumulate: np.dtype[Any]
+        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], given: Mapping[str, Array]
     ) -> tuple[dict[int, _contractions.Product], set[int]]:
         """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
         found: dict[int, _contractions.Product] = {}
-        copied = set()
+        copied, accumulate = set(), DTYPES[self.accumulate[resolution.row]]
         for one in self.contractions:
-            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate)
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate, given)
             if product is not None:
                 found[one.phase] = product
                 copied |= {one.copy} if product.direct else set()

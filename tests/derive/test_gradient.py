@@ -19,7 +19,7 @@ from support.random_programs import Programs
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SPECS.glob("*.yaml"))}
-PROGRAMS = 400 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 12
+PROGRAMS = 400 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 8
 
 
 def loaded(text: str) -> Op:

@@ -170,3 +170,17 @@ def test_a_build_has_all_that_products_need(made: Made, monkeypatch: pytest.Monk
     built = made[1].build_kernels("mat_mul")
     assert any("opwright_contraction_f32" in path for path in built)
     assert any("opwright_contraction_bf16" in path for path in built)
+
+
+def test_sums_go_to_the_output_itself_where_a_call_adds_no_bias(made: Made) -> None:
+    kernels = made[1]
+    a, b, bias = (np.ones(shape, np.float32) for shape in ((5, 7), (7, 3), (3,)))
+    assert (kernels.mat_mul(a, b) == 7).all()
+    assert (kernels.mat_mul(a, b, bias) == 8).all()
+    operation = sys.modules[f"{kernels.__name__}._mat_mul"].OPERATION
+    out = np.empty((5, 3), np.float32)
+    for given in ({}, {"bias": bias}):
+        said = [operation.defaults[name] for name in operation.attributes]
+        resolution = operation.resolve(a, b, given.get("bias"), *said)
+        plan = operation.planned_steps(resolution, {"src": a, "weights": b, "dst": out, **given})
+        assert len(plan.kernel.order) == 1 + len(given)

@@ -253,10 +253,9 @@ def plan(op: Op) -> tuple[Step, ...]:
                     progress = True
                     break
 
-    bindings = [(tensor, False) for tensor in op.data_inputs]
-    bindings += [(tensor, True) for tensor in op.outputs if op.stated_by(tensor)]
-    for tensor, stated in bindings:
-        step, learned = _bind(tensor, known, all_sizes, stated, waiting)
+    stated_outputs = [tensor for tensor in op.outputs if op.stated_by(tensor)]
+    for tensor in (*op.data_inputs, *stated_outputs):
+        step, learned = _bind(tensor, known, all_sizes, tensor in stated_outputs, waiting)
         for symbol in learned & lets.keys():
             message = f"'{tensor.name}' already determines '{symbol}'; make the formula in shape a constraint"
             raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
@@ -268,8 +267,6 @@ def plan(op: Op) -> tuple[Step, ...]:
                 known.add(symbol)
         settle()
     settle()
-
-    problems = _never_known(lets, dims.values(), constraints)
-    if problems:
+    if problems := _never_known(lets, dims.values(), constraints):
         raise SpecInvalid(problems)
     return tuple(steps)

@@ -32,7 +32,8 @@ class Phase:
     own: tuple[str, ...]
     lanes: tuple[str, ...] = ()
     contraction: Contraction | None = None  # what its one step contracts
-    copies: str | None = None  # the output that its one step copies from the sums of a contraction
+    copies: str | None = None  # the output that its one step copies from the sums of a contraction,
+    unless: str | None = None  # where a call does not have this input, which is added to them
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,11 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
-    found = shared(found, [(phase.parts, phase.own) for phase in _phases(found)])
+    optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
+    found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(
-        dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own)) for phase in _phases(found)
+        dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own))
+        for phase in _phases(found, optional)
     )
     return Staged(found, phases, _private(found, phases))
 
@@ -223,28 +226,37 @@ def _place(found: Program, read: Read, letter: str) -> int | None:
     return spots[0] if spots else None
 
 
-def _phases(found: Program) -> tuple[Phase, ...]:
+def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
     phases: list[Phase] = []
     for part in found.parts:
-        contracted, copied = contraction(found, part), _copied(found, part)
+        contracted = contraction(found, part)
+        copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
         if group and not (contracted or copied or group.contraction or group.copies):
             own = _own(found, [*group.parts, part])
             if own:
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
-        phases.append(Phase((part,), _own(found, [part]), (), contracted, copied))
+        phases.append(Phase((part,), _own(found, [part]), (), contracted, copied, added))
     return tuple(phases)
 
 
-def _copied(found: Program, part: Part) -> str | None:
-    """The output that a step copies the sums of a contraction to, which nothing else reads."""
-    value = part.formulas[0].value
-    if not isinstance(value, Read) or value.indices != part.target.indices or part.operator != "set":
-        return None
+def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str | None, str | None]:
+    """The output that a step copies the sums of a contraction to, which nothing else reads.
+
+    And the input that it adds to them: a call that leaves it out adds 0.
+    """
+    value: Expr = part.formulas[0].value
+    added: str | None = None
+    right = value.right if isinstance(value, Binary) and value.op == "+" else None
+    if isinstance(value, Binary) and isinstance(right, Read) and right.tensor in optional:
+        added, value = right.tensor, value.left
+    if not isinstance(value, Read) or value.indices != part.target.indices or part.operator != "set" or part.by:
+        return None, None
     users = [other for other in found.parts if value.tensor in (read.tensor for read in (other.target, *other.reads))]
     alone = len(users) == 2 and users[1] is part and contraction(found, users[0]) is not None
-    return part.target.tensor if alone and value.tensor == accumulator(part.target.tensor) else None
+    written = found.arrays[part.target.tensor].role == "output" and plain(found, part)
+    return (part.target.tensor, added) if alone and written else (None, None)
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:

@@ -25,6 +25,7 @@ class ContractionView:
     phase: int
     copy: int
     output: Accessed | None
+    unless: str  # an input without which alone the sums are the output
     target: Accessed
     left: Accessed
     right: Accessed
@@ -41,9 +42,10 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
         if phase.contraction is not None:
             product = phase.contraction
             copy = copies.get(product.target.tensor, -1)
+            unless = (found.phases[copy].unless or "") if copy >= 0 else ""
             target, left, right = (_accessed(found, read) for read in (product.target, product.left, product.right))
             output = _accessed(found, found.phases[copy].parts[0].target) if copy >= 0 else None
-            views.append(ContractionView(number, copy, output, target, left, right, phase.parts[0].letters))
+            views.append(ContractionView(number, copy, output, unless, target, left, right, phase.parts[0].letters))
     return tuple(views)
 
 

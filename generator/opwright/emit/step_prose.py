@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..derive.phases import in_place, staged
+from ..derive.variants import ISAS
 from ..language.library import Page
 from ..language.model import Attribute, Op, Step, Tensor
 from . import prose, reference
@@ -56,6 +57,7 @@ class StepPage:
     dtypes: tuple[tuple[str, ...], ...]
     dtype_columns: tuple[str, ...]
     kernels: tuple[tuple[str, str], ...]
+    fast: tuple[str, ...]  # instruction sets that they are compiled for, too
     phases: tuple[str, ...]
     relations: tuple[tuple[str, str, str], ...]
     sources: tuple[tuple[str, Page | None], ...]
@@ -200,6 +202,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
         dtypes=tuple(tuple(row.values()) for row in op.dtypes),
         dtype_columns=tuple(op.dtypes[0]),
         kernels=tuple((f"{op.function}_{row_label(op, row)}_portable", row_label(op, row)) for row in op.dtypes),
+        fast=tuple(isa.name for isa in ISAS if isa.fast and isa.serves(op, op.dtypes[0])),
         phases=tuple(_phase(op, number) for number in range(len(staged(op).phases))),
         relations=reference.relations(op),
         sources=tuple((name, pages.get(name)) for name in reference.cited_pages(op)),

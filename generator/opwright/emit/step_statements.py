@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..derive.call_plan import Bind, Check, Compute, Extent, Join, Stated, plan
-from ..derive.program import kind_of_extent, program
-from ..derive.whole import divisors, exact_quotients, whole_trees
+from ..derive.program import kind_of_extent
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Number
+from ..language.expr import Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
 from ..language.types import has_symbol, is_places, symbol_of
 from .printing import python
-from .python_module import Statement, Writer
+from .python_module import Statement
+from .step_reaches import ReachWriter
 
 
-class StepWriter(Writer):
+class StepWriter(ReachWriter):
     """Turns the plan of an operation of steps into statements."""
 
     def __init__(self, op: Op) -> None:
@@ -30,7 +30,6 @@ class StepWriter(Writer):
         self.counted: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
         self.said: set[str] = set()  # joint runs of the tensor at hand whose number of axes an attribute says
         self.cut: set[str] = set()  # attributes that have been turned into places
-        self.program = program(op)
 
     def write(self) -> tuple[Statement, ...]:
         op = self.op
@@ -332,67 +331,6 @@ class StepWriter(Writer):
             plain = isinstance(tree, (Name, Number)) and not expr.names(tree) - sizes
             if not plain and not expr.names(tree) & self.op.runs:
                 self.add("not_negative", value=self.print(tree, self.is_vector_axis(tree)), say=text)
-
-    def reaches(self) -> None:
-        """How far integers reach that are more than a letter, and what they divide by."""
-        bounded, divided = set[str](), set[str]()
-        for say, tree in whole_trees(self.op):
-            if isinstance(tree, (Name, Number)):
-                continue
-            for node in divisors(tree):
-                text = python(node, self.vectors)
-                if not isinstance(node, Number) and text not in divided:
-                    self.add("divisor", value=text)
-                divided.add(text)
-            for quotient in exact_quotients(tree):
-                text = python(quotient, self.vectors)
-                if text not in divided:
-                    self.add("exactly", value=text)
-                divided.add(text)
-            text, each = (python(self.reach(tree), self.vectors, wrap=wrap) for wrap in ("max", "tuple"))
-            if text != each and not self.op.spatial_rank.min:  # a call may have no spatial axis
-                text = f"max({each}, default=0)"
-            if text not in bounded:
-                self.add("bound", value=text, say=say)
-            bounded.add(text)
-
-    def reach(self, tree: Expr) -> Expr:
-        """A bound of an index' magnitude: letters at their extents, every minus a plus."""
-        if isinstance(tree, Name) and tree.id in self.program.letters:
-            return self.program.letters[tree.id].extent
-        if isinstance(tree, expr.Unary):
-            return self.reach(tree.operand)
-        if isinstance(tree, Binary):
-            if tree.op == "%":
-                return self.reach(tree.right)
-            if tree.op == "/":
-                return self.reach(tree.left)
-            return Binary("*" if tree.op == "*" else "+", self.reach(tree.left), self.reach(tree.right))
-        if isinstance(tree, Call) and tree.function == "number":
-            return self.span(tree)
-        if isinstance(tree, Call) and tree.function != "prod":
-            result, *rest = map(self.reach, tree.arguments)
-            for other in rest:
-                result = Binary("+", result, other)
-            return result
-        return tree
-
-    def span(self, tree: Call) -> Expr:
-        """How many values the letters of number() have together."""
-        letters = [self.program.letters[name.id] for name in tree.arguments if isinstance(name, Name)]
-        factors = [x.extent if x.kind == "one" else Call("prod", (x.extent,)) for x in letters]
-        result, *rest = factors
-        for factor in rest:
-            result = Binary("*", result, factor)
-        return result
-
-    def numbers(self) -> None:
-        """Numbers of letters that become real: the type of a row's values must hold all of them."""
-        found = {n for part in self.program.parts for f in part.formulas for n in expr.walk(f.value)}
-        for text in sorted(
-            {python(self.span(n), self.vectors) for n in found if isinstance(n, Call) and n.function == "number"}
-        ):
-            self.add("counted", value=text)
 
     def output(self, tensor: Tensor) -> None:
         self.stand(tensor, self.counts(tensor))

@@ -95,8 +95,8 @@ def _value(attribute: Attribute, sizes: Mapping[str, Any], rank: int, rng: np.ra
     count = sizes.get(attribute.per or "", 1) if attribute.per else rank
     if attribute.type in ("f32", "f32[]"):
         least = -9 if attribute.min is None else attribute.min
-        reals = [max(float(_one(rng, REALS)), float(least)) for _ in range(count)]
-        return reals[0] if attribute.type == "f32" and reals else tuple(reals) if attribute.per else 1.0
+        reals = [max(float(_one(rng, REALS)), float(least)) for _ in range(max(count, 1))]
+        return reals[0] if attribute.type == "f32" else tuple(reals[:count])
     least = -1 if attribute.min is None else attribute.min
     wholes = [int(least + rng.integers(3)) for _ in range(max(count, 1))]
     return tuple(wholes[:count]) if attribute.type == "s64[]" else wholes[0]

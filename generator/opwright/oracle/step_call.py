@@ -6,8 +6,14 @@ In: nothing. Out: the words of its answer, and the places of axes that a list or
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
+from ..language import expr
+from ..language.evaluate import evaluate
+from ..language.expr import Call
+from ..language.model import Op
+from .extents import Facts, each
 from .validate import Array, Validation
 
 # Where the axes of a tensor stand in its array, by their names.
@@ -36,3 +42,21 @@ def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int
         return None
     place = {entry % axes: spot for spot, entry in enumerate(said)}
     return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}
+
+
+def first_array(entry: Array | Sequence[Array] | None) -> Array | None:
+    """An array, or the first of those that an input is joined from."""
+    return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
+
+
+def numbers_beyond(op: Op, row: Mapping[str, str] | None, facts: Facts) -> bool:
+    """Whether letters have more numbers than the type in which values are made has exactly."""
+    most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
+    trees = [a.value for step in op.semantics.steps for a in step.assignments]
+    for call in {node for tree in trees for node in expr.walk(tree) if isinstance(node, Call)}:
+        letters = sorted(expr.names(call)) if call.function == "number" else []
+        known = [letter for letter in letters if expr.names(op.semantics.ranges[letter].tree) <= facts.keys()]
+        extents = [evaluate(op.semantics.ranges[letter].tree, facts) for letter in known]
+        if math.prod(math.prod(each(extent)) for extent in extents) > most:
+            return True
+    return False

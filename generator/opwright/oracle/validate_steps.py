@@ -8,7 +8,6 @@ array. The generated validators solve it, so that they can be held against this.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
 from .extents import Fact, Facts, each, extents_said
 from .statements import axis_kind, uneven
-from .step_call import Places, StepValidation, permuted
+from .step_call import Places, StepValidation, first_array, numbers_beyond, permuted
 from .validate import NUMPY, Array, UndecidedError, Validator
 
 
@@ -29,16 +28,11 @@ def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[s
     return StepValidator(op, inputs, attributes).steps_validation()
 
 
-def _first(entry: Array | Sequence[Array] | None) -> Array | None:
-    """An array, or the first of those that an input is joined from."""
-    return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
-
-
 class StepValidator(Validator):
     """Validates calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
-        super().__init__(op, list(map(_first, inputs)), attributes)
+        super().__init__(op, list(map(first_array, inputs)), attributes)
         self.places: dict[str, Places] = {}
         self.numbers: dict[str, tuple[float, ...]] = {}
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
@@ -291,7 +285,8 @@ class StepValidator(Validator):
         self.check_broadcast(facts)
         self.check_values(facts)
         self.check_presence(facts)
-        self.check_numbers(facts)
+        if numbers_beyond(op, self.row(), facts):
+            self.note("index-overflow")
         for constraint in op.constraints:
             if constraint.expr and not all(each(self.value(constraint.expr, facts))):
                 self.note(constraint.id or "")
@@ -364,18 +359,6 @@ class StepValidator(Validator):
         for attribute in self.op.attributes:
             if attribute.per and len(self.numbers.get(attribute.name or "", ())) not in (1, facts.get(attribute.per)):
                 self.note(f"{attribute.name}-length")
-
-    def check_numbers(self, facts: Facts) -> None:
-        """Numbers of letters are exact in the type in which values are made."""
-        row = self.row()
-        most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
-        ranges = self.op.semantics.ranges
-        trees = [a.value for step in self.op.semantics.steps for a in step.assignments]
-        for call in {node for tree in trees for node in expr.walk(tree) if isinstance(node, Call)}:
-            letters = sorted(expr.names(call)) if call.function == "number" else []
-            extents = [self.value(ranges[letter], facts) for letter in letters]
-            if math.prod(math.prod(each(extent)) for extent in extents) > most:
-                self.note("index-overflow")
 
     def check_presence(self, facts: Facts) -> None:
         for tensor in self.op.inputs:
