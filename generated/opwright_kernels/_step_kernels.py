@@ -140,17 +140,7 @@ class StepKernels(Operation):
         isa, _ = self.choice(label)
         library = self.library(isa, label, "")
         ffi = library.ffi
-        whole, places = dict(arrays), dict(resolution.places)
-        keeps: list[Any] = []
-        for info in self.arrays_:
-            if info.role == "list":
-                whole[info.name] = np.asarray(resolution.lists[info.name], np.dtype(info.dtype))
-                places[info.name] = {"E": (0,)}
-                keeps.append(whole[info.name])
-            elif info.role == "output":
-                places[info.name] = resolution.outputs[info.name].places
-            elif info.role == "input" and info.name not in whole:  # one cell stands for an input that is left out
-                whole[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        whole, places, lists = self.whole(resolution, arrays)
         itemsize = DTYPES[self.accumulate[resolution.row]].itemsize
         told = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
         values, memory_ = told.members()
@@ -206,8 +196,26 @@ class StepKernels(Operation):
             ),
             room=(ffi.NULL, ffi.NULL),
             schedules=tuple(told.schedules),
-            keeps=tuple(keeps),
+            keeps=lists,
         )
+
+    def whole(
+        self, resolution: Steps, arrays: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, Places], tuple[Array, ...]]:
+        """All arrays of a call but those between steps, where their axes stand, and among them the lists."""
+        row = self.rows[resolution.row][1]
+        whole, places = dict(arrays), dict(resolution.places)
+        lists = []
+        for info in self.arrays_:
+            if info.role == "list":
+                whole[info.name] = np.asarray(resolution.lists[info.name], np.dtype(info.dtype))
+                places[info.name] = {"E": (0,)}
+                lists.append(whole[info.name])
+            elif info.role == "output":
+                places[info.name] = resolution.outputs[info.name].places
+            elif info.role == "input" and info.name not in whole:  # one cell stands for an input that is left out
+                whole[info.name] = np.full((), info.absent, DTYPES[row[info.name]])
+        return whole, places, tuple(lists)
 
     def products(
         self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], given: Mapping[str, Array]
