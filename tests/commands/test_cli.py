@@ -15,6 +15,7 @@ import pytest
 from opwright import cli, load
 from opwright.calls import call_text
 from opwright.errors import UsageError
+from opwright.language.dtypes import OF_STEPS
 
 COMMANDS = ("generate", "schema", "build", "list", "why", "explain", "run", "export", "bench", "demo")
 STEPS = "strides=[1,1], pads_begin=[0,0], pads_end=[0,0], dilations=[1,1]"
@@ -139,7 +140,7 @@ def test_explain_names_missing_arguments(opwright: Command) -> None:
     ("text", "message"),
     [
         ("f(", "at character 3 of the call: expected a name, got its end"),
-        ("f(a f23[1])", "at character 5 of the call: expected a dtype (f32, bf16, f16, s32, f64, s8, u8, boolean), got 'f23[1])'"),
+        ("f(a f23[1])", f"at character 5 of the call: expected a dtype ({', '.join(OF_STEPS)}), got 'f23[1])'"),
         ("f(a f32[1,x])", "at character 11 of the call: expected an integer, got 'x])'"),
         ("f(a f32[-1])", "at character 8 of the call: expected extents that are not negative, got '[-1])'"),
         ("f(a=1 b=2)", "at character 7 of the call: expected ',', got 'b=2)'"),
