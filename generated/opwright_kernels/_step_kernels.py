@@ -187,16 +187,20 @@ class StepKernels(Operation):
             alone=workers(1),
             phases=len(self.phases),
             returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
-            quick=(
-                len(self.inputs) == len(self.outputs) == 1
-                and not any(bits(name) for name in (self.inputs[0].name, self.outputs[0]))
-                and not any(info.role == "list" for info in self.arrays_)
-                and resolution.terms < SERIAL_TERMS
-                and workers(1)[1] == 0
-            ),
+            quick=self.is_quick(resolution, row, workers(1)[1]),
             room=(ffi.NULL, ffi.NULL),
             schedules=tuple(told.schedules),
             keeps=lists,
+        )
+
+    def is_quick(self, resolution: Steps, row: Mapping[str, str], scratch: int) -> bool:
+        """Whether calls need no thread, no scratch and no view: one input and one output, as cffi takes them."""
+        return (
+            len(self.inputs) == len(self.outputs) == 1
+            and not any(BITS.get(DTYPES[row[name]]) for name in (self.inputs[0].name, self.outputs[0]))
+            and not any(info.role == "list" for info in self.arrays_)
+            and resolution.terms < SERIAL_TERMS
+            and scratch == 0
         )
 
     def whole(

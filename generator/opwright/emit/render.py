@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -28,7 +27,7 @@ from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import prose, provenance, python_module, reference, step_prose, wrap
+from . import escape, prose, provenance, python_module, reference, step_prose, wrap
 from .entries import Entries, entries, fast_isas
 from .kernels import Kernel, kernel
 from .printer import c
@@ -69,52 +68,6 @@ class Unit:
         return tuple(map(kernel, _portable(self.op)))
 
 
-def c_comment(text: str) -> str:
-    """Spec text inside a C line comment: it can neither end the comment nor continue it onto the next line."""
-    clean = " ".join(text.split()).replace("\\", "/").replace("??", "? ?")
-    return clean.replace("*/", "* /").replace("/*", "/ *")
-
-
-def string_literal(text: str) -> str:
-    """Spec text as a Python string literal in double quotes."""
-    return json.dumps(text, ensure_ascii=True)
-
-
-def docstring(text: str) -> str:
-    """Spec text inside a Python docstring, which must not end in it."""
-    return text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
-
-
-def names(values: Iterable[str]) -> str:
-    """Names as a Python tuple of strings."""
-    return tuple_(f'"{value}"' for value in values)
-
-
-def tuple_(values: Iterable[str]) -> str:
-    """Expressions as a Python tuple."""
-    parts = list(values)
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-
-
-_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#+!|~$&"})
-
-
-_LINE_START = re.compile(r"^(\d*)([-=.)])")
-_LINK = re.compile(r"(?<=www)\.|:(?=//)|@")
-
-
-def markdown(text: str) -> str:
-    """Spec text inside Markdown prose or a table cell: every mark of the language inert, no address a link."""
-    clean = _LINE_START.sub(r"\1\\\2", " ".join(text.split()).translate(_MARKDOWN))
-    return _LINK.sub(r"\\\g<0>", clean)
-
-
-def code(text: str) -> str:
-    """Spec text as inline code of Markdown that may stand in a table cell; nothing for no text."""
-    clean = " ".join(text.split()).replace("`", "'").replace("\\|", "\\ |").replace("|", "\\|")
-    return f"`{clean}`" if clean else ""
-
-
 def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environment) -> jinja2.Environment:
     env = kind(
         loader=jinja2.FileSystemLoader(templates),
@@ -124,16 +77,7 @@ def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environ
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    env.filters |= {
-        "c_comment": c_comment,
-        "string_literal": string_literal,
-        "docstring": docstring,
-        "names": names,
-        "tuple": tuple_,
-        "markdown": markdown,
-        "code": code,
-        "c": c,
-    }
+    env.filters |= {**escape.FILTERS, "c": c}
     return env
 
 
@@ -271,13 +215,13 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
         return {"head": head(), "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}
 
     def kernels(row: dict[str, str]) -> dict[str, Any]:
-        lines = tuple(Prose(c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
+        lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
         semantic = head(Prose(hashing.semantic_hash(op)), lines)
         return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
 
     def fast(path: str) -> dict[str, Any]:
         found = next(e for e in unit(op).entries if e.path == path)
-        lines = tuple(Prose(c_comment_line(line)) for line in prose.entries_head(op, found))
+        lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.entries_head(op, found))
         return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found, "forms": found.forms}
 
     files = {
@@ -306,7 +250,7 @@ def _of_steps(op: Op, library: Library) -> dict[str, Output]:
         return {"head": head, "page": step_prose.page(op, step_wrapper(op), library.pages)}
 
     def kernel(number: int) -> dict[str, Any]:
-        lines = tuple(Prose(c_comment_line(line)) for line in step_prose.unit_head(op, op.dtypes[number]))
+        lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(op, op.dtypes[number]))
         semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
         return {"head": semantic, "kernel": step_unit(op).kernels[number]}
 
@@ -355,11 +299,6 @@ def _import(module: str, names: list[str]) -> str:
 def _exports(ops: Iterable[Op]) -> list[str]:
     """The public names: classes, then functions."""
     return [*CLASSES, *sorted([*FUNCTIONS, *(op.function for op in ops)])]
-
-
-def c_comment_line(line: str) -> str:
-    """A line of a C comment, its indentation kept."""
-    return line[: len(line) - len(line.lstrip())] + c_comment(line)
 
 
 def tidy(path: str, text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from ..emit.render import code, markdown
+from ..emit.escape import code, markdown
 from ..errors import inert
 from . import words
 from .advice import advice

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from ..emit.render import code, markdown
+from ..emit.escape import code, markdown
 from ..errors import inert
 from ..language.source import Problem
 from . import ci, comment, page

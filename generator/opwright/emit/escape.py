@@ -1,0 +1,74 @@
+"""Text of a spec where it enters a language: C comments, Python, Markdown. It can end nothing and begin nothing there.
+
+In: any text. Out: the same text, inert.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def c_comment(text: str) -> str:
+    """Spec text inside a C line comment: it can neither end the comment nor continue it onto the next line."""
+    clean = " ".join(text.split()).replace("\\", "/").replace("??", "? ?")
+    return clean.replace("*/", "* /").replace("/*", "/ *")
+
+
+def string_literal(text: str) -> str:
+    """Spec text as a Python string literal in double quotes."""
+    return json.dumps(text, ensure_ascii=True)
+
+
+def docstring(text: str) -> str:
+    """Spec text inside a Python docstring, which must not end in it."""
+    return text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+
+
+def names(values: Iterable[str]) -> str:
+    """Names as a Python tuple of strings."""
+    return tuple_(f'"{value}"' for value in values)
+
+
+def tuple_(values: Iterable[str]) -> str:
+    """Expressions as a Python tuple."""
+    parts = list(values)
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#+!|~$&"})
+
+
+_LINE_START = re.compile(r"^(\d*)([-=.)])")
+_LINK = re.compile(r"(?<=www)\.|:(?=//)|@")
+
+
+def markdown(text: str) -> str:
+    """Spec text inside Markdown prose or a table cell: every mark of the language inert, no address a link."""
+    clean = _LINE_START.sub(r"\1\\\2", " ".join(text.split()).translate(_MARKDOWN))
+    return _LINK.sub(r"\\\g<0>", clean)
+
+
+def code(text: str) -> str:
+    """Spec text as inline code of Markdown that may stand in a table cell; nothing for no text."""
+    clean = " ".join(text.split()).replace("`", "'").replace("\\|", "\\ |").replace("|", "\\|")
+    return f"`{clean}`" if clean else ""
+
+
+def c_comment_line(line: str) -> str:
+    """A line of a C comment, its indentation kept."""
+    return line[: len(line) - len(line.lstrip())] + c_comment(line)
+
+
+# As the templates name them.
+FILTERS: dict[str, Callable[[Any], str]] = {
+    "c_comment": c_comment,
+    "string_literal": string_literal,
+    "docstring": docstring,
+    "names": names,
+    "tuple": tuple_,
+    "markdown": markdown,
+    "code": code,
+}
