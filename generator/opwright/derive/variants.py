@@ -13,6 +13,7 @@ import itertools
 from dataclasses import dataclass
 
 from ..language.model import GroupClass, Op
+from .as_steps import as_steps
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def layout_choices(op: Op) -> list[dict[str, str]]:
 
 def expand(op: Op) -> tuple[Variant, ...]:
     """All variants of an operation, in the order of dtype row, layout, class, ISA."""
+    op = as_steps(op)
     classes: tuple[GroupClass | None, ...] = op.classes or (None,)
     return tuple(
         Variant(op, row, layouts, group_class, isa)

@@ -57,32 +57,37 @@ class Form:
 
     @property
     def name(self) -> str:
-        return form_name(self.words)
-
-
-def form_name(words: tuple[str, ...]) -> str:
-    """One word alone gets a prefix: it may be a word of C, or a function of its library."""
-    return "_".join(words if len(words) > 1 else ("layout", *words) if words else ("any",))
+        """One word alone gets a prefix: it may be a word of C, or a function of its library."""
+        return "_".join(self.words if len(self.words) > 1 else ("layout", *self.words) if self.words else ("any",))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One text for a kernel of each instruction set; `form` names the function that makes its problem."""
+    """One text for a kernel of each instruction set; `kernels` names these."""
 
     name: str
-    form: str
+    form: Form
     kernels: tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class EntryFile:
+    """What a header says of the fast kernels of one operation and one dtype row that share an engine."""
+
+    path: str
+    dtype: str
+    isas: tuple[Isa, ...]
+    prototype: Prototype
+    scratch: Prototype
+    fixed: Prototype
+    groups: tuple[GroupClass | None, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Entries:
-    """The fast kernels of one operation and one dtype row that share an engine; `path` is their file.
+    """The same kernels as their own file defines them."""
 
-    A header needs their names alone, so forms and arguments are derived when they are first read.
-    """
-
-    op: Op
-    normal_form: NormalForm
     path: str
     dtype: str
     isas: tuple[Isa, ...]
@@ -91,16 +96,9 @@ class Entries:
     scratch: Prototype
     fixed: Prototype
     solve: str
+    arguments: tuple[Expr, ...]
+    forms: tuple[Form, ...]
     entries: tuple[Entry, ...]
-
-    @property
-    def forms(self) -> tuple[Form, ...]:
-        return forms(self.op, self.normal_form)
-
-    @property
-    def arguments(self) -> tuple[Expr, ...]:
-        """The tensors of a call in the order of the engine's function for its solve."""
-        return _arguments(self.normal_form, self.shifted)
 
     @property
     def shifted(self) -> bool:
@@ -113,48 +111,50 @@ def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
     return tuple(isa for isa in ISAS if isa.fast and isa.serves(op, row))
 
 
-def entries(op: Op, row: dict[str, str]) -> tuple[Entries, ...]:
-    """The entries of a dtype row, a file each; none where it has no fast kernels. Raises SpecInvalid."""
-    isas, form = fast_isas(op, row), op.normal_form
-    if form is None or not isas:
+def entry_files(op: Op, row: dict[str, str]) -> tuple[EntryFile, ...]:
+    """The files of a dtype row's fast kernels; none where it has none."""
+    isas = fast_isas(op, row)
+    if op.normal_form is None or not isas:
         return ()
     dtype = row_name(op, row)
     files: dict[str, list[GroupClass | None]] = {}
     for group in op.classes or (None,):
         files.setdefault(entries_path(op, dtype, group), []).append(group)
-    return tuple(_entries(op, form, row, isas, path, groups) for path, groups in files.items())
-
-
-def _entries(
-    op: Op,
-    form: NormalForm,
-    row: dict[str, str],
-    isas: tuple[Isa, ...],
-    path: str,
-    groups: Iterable[GroupClass | None],
-) -> Entries:
-    classes = [*groups]
-    dtype = row_name(op, row)
-    channelwise = any(library_part(op, group) for group in classes)
-    words = [_lower(chosen) for chosen in layout_choices(op)]
-    names = [(one, stem(op, dtype, one, group)) for one in words for group in classes]
-    return Entries(
-        op=op,
-        normal_form=form,
-        path=path,
-        dtype=dtype,
-        isas=isas,
-        sizes_type=sizes_type(op),
-        prototype=prototype(op, row, fast=True),
-        scratch=scratch(op),
-        fixed=fixed(op),
-        solve=f"channelwise_{form.solve}" if channelwise else form.solve,
-        entries=tuple(_entry(name, one, isas) for one, name in names),
+    return tuple(
+        EntryFile(
+            path=path,
+            dtype=dtype,
+            isas=isas,
+            prototype=prototype(op, row, fast=True),
+            scratch=scratch(op),
+            fixed=fixed(op),
+            groups=tuple(groups),
+            names=tuple(stem(op, dtype, _lower(words), group) for words in layout_choices(op) for group in groups),
+        )
+        for path, groups in files.items()
     )
 
 
-def _entry(name: str, words: tuple[str, ...], isas: Iterable[Isa]) -> Entry:
-    return Entry(name, form_name(words), tuple(f"{name}_{isa.name}" for isa in isas))
+def entries(op: Op, file: EntryFile) -> Entries:
+    """What a file defines. Raises SpecInvalid."""
+    form = op.normal_form
+    assert form is not None
+    made = forms(op, form)
+    channelwise = any(library_part(op, group) for group in file.groups)
+    each = zip(file.names, (one for one in made for _ in file.groups), strict=True)
+    return Entries(
+        path=file.path,
+        dtype=file.dtype,
+        isas=file.isas,
+        sizes_type=sizes_type(op),
+        prototype=file.prototype,
+        scratch=file.scratch,
+        fixed=file.fixed,
+        solve=f"channelwise_{form.solve}" if channelwise else form.solve,
+        arguments=_arguments(form, any(one.shifted for one in made)),
+        forms=made,
+        entries=tuple(Entry(name, one, tuple(f"{name}_{isa.name}" for isa in file.isas)) for name, one in each),
+    )
 
 
 @memoised
@@ -171,6 +171,7 @@ def _lower(words: dict[str, str]) -> tuple[str, ...]:
 
 
 def _arguments(form: NormalForm, shifted: bool) -> tuple[Expr, ...]:
+    """The tensors of a call in the order of the engine's function for its solve."""
     big, small, bias = Name(form.big), Name(form.small), Name(form.bias or "NULL")
     weights: Expr = Name(_weights(form).tensor)
     if shifted:

@@ -28,7 +28,7 @@ from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
 from . import escape, prose, provenance, python_module, reference, step_prose, wrap
-from .entries import Entries, entries, fast_isas
+from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .printer import c
 from .shared import COPIED, RENDERED, copied
@@ -54,7 +54,7 @@ class Unit:
     sizes_type: str
     sizes: tuple[SizeField, ...]
     signatures: tuple[signature.Signature, ...]
-    entries: tuple[Entries, ...]
+    entries: tuple[EntryFile, ...]
     dtypes: tuple[str, ...]
     fast: tuple[str, ...]  # dtype rows that have entries
     rows: tuple[signature.RowTypes, ...]
@@ -89,7 +89,7 @@ def _portable(op: Op) -> Iterator[Variant]:
 def unit(op: Op) -> Unit:
     """The view of an operation's kernels."""
     dtypes = tuple(row_name(op, row) for row in op.dtypes)
-    made = tuple(found for row in op.dtypes for found in entries(op, row))
+    made = tuple(found for row in op.dtypes for found in entry_files(op, row))
     fast = tuple(dict.fromkeys(found.dtype for found in made))
     return Unit(
         op=op,
@@ -220,9 +220,9 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
         return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
 
     def fast(path: str) -> dict[str, Any]:
-        found = next(e for e in unit(op).entries if e.path == path)
+        found = entries(op, next(file for file in unit(op).entries if file.path == path))
         lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.entries_head(op, found))
-        return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found, "forms": found.forms}
+        return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found}
 
     files = {
         f"_{op.function}.py": Output("python/op.py.j2", module),

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import parallel
+from ..derive.as_steps import as_steps
 from ..derive.signature import signatures
 from ..derive.variants import expand
 from ..emit import render
@@ -120,7 +121,7 @@ def kernels_of(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, s
     entries: dict[str, str] = {}
     if op is None:
         return
-    if op.stepped:
+    if as_steps(op).stepped:
         yield from ((made.name, files[made.path]) for made in signatures(op))
         return
     for path, text in files.items():
