@@ -40,7 +40,8 @@ def isa_flags(isa: str) -> tuple[str, ...]:
 
 
 def _kernels(isa: str, dtype: str) -> list[ok.VariantInfo]:
-    return [variant for variant in ok.variants() if (variant.isa, variant.dtype) == (isa, dtype)]
+    chosen = [variant for op in OPERATIONS for variant in ok.variants(op)]
+    return [variant for variant in chosen if (variant.isa, variant.dtype) == (isa, dtype)]
 
 
 def _driver(isa: str, dtype: str) -> str:
