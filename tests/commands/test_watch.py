@@ -114,17 +114,17 @@ def test_a_save_a_broken_spec_and_its_repair_are_each_one_line(watch: Watch, pro
 
 def test_templates_are_watched_and_other_files_are_not(watch: Watch, project: Path):
     watch.line()
-    template = project / "templates" / "c" / "unit.c.j2"
+    template = project / "templates" / "c" / "step_unit.c.j2"
     text = template.read_text(encoding="utf-8")
-    save(template, text.replace('#include "opwright_numeric.h"', '#include "opwright_numeric.h" // all of it'))
-    assert re.fullmatch(STAMP + r"c/unit\.c\.j2: 2 files changed in \d+\.\d s", watch.line())
+    save(template, text.replace('#include "opwright_rows.h"', '#include "opwright_rows.h" // all of it'))
+    assert re.fullmatch(STAMP + r"c/step_unit\.c\.j2: 2 files changed in \d+\.\d s", watch.line())
     save(template, text + "{% if %}")
-    assert re.fullmatch(STAMP + r"c/unit\.c\.j2: nothing was written", watch.line())
-    assert watch.line().startswith(f"c/unit.c.j2:{len(text.splitlines()) + 1}: ")
-    save(template, text.replace("kernels", "no_such_name"))
-    assert re.fullmatch(STAMP + r"c/unit\.c\.j2: nothing was written", watch.line())
+    assert re.fullmatch(STAMP + r"c/step_unit\.c\.j2: nothing was written", watch.line())
+    assert watch.line().startswith(f"c/step_unit.c.j2:{len(text.splitlines()) + 1}: ")
+    save(template, text.replace("steps.define(kernel)", "no_such_name"))
+    assert re.fullmatch(STAMP + r"c/step_unit\.c\.j2: nothing was written", watch.line())
     assert watch.line() == "'no_such_name' is undefined"
-    for name in ("spec/notes.txt", "spec/.mat_mul.yaml.swp", "templates/c/unit.c.j2~"):
+    for name in ("spec/notes.txt", "spec/.mat_mul.yaml.swp", "templates/c/step_unit.c.j2~"):
         (project / name).write_text("", encoding="utf-8")
     assert watch.silent(3)
     assert watch.end() == 0

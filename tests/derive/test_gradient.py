@@ -84,7 +84,7 @@ NONE = {
     "quantize": "real numbers both in its inputs and in its outputs",
     "static_transpose": "orders the axes of 'dst'",
 }
-REASONS = ("real numbers", "orders the axes", "gradient is 0 everywhere", "has the name of a tensor")
+REASONS = ("real numbers", "orders the axes", "gradient is 0 everywhere", "has the same name as a tensor")
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -196,7 +196,7 @@ def test_the_gradient_of_a_gradient_is_derived_too() -> None:
     _, first = gradient_text(loaded(TEXTS["joined_rows"].replace("abs(src", "tanh(src")))
     _, second = gradient_text(first)
     assert disagreement(first, second, tied(first, second)) is None
-    assert "'diff_dst' has the name of a tensor" in why_none(gradient_text(loaded(TEXTS["soft_max"]))[1])
+    assert "'diff_dst' has the same name as a tensor" in why_none(gradient_text(loaded(TEXTS["soft_max"]))[1])
 
 
 SPELLED = (

@@ -13,8 +13,7 @@
 //     running_mean[c] = momentum * mean[c] + (1 - momentum) * batch_mean[c]
 //     running_variance[c] = momentum * variance[c] + (1 - momentum) * batch_variance[c]
 // for all n < N, c < C, x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -14,8 +14,7 @@
 //         gelu_tanh)
 //     diff_src[x] = diff_dst[x] * 0.5 * (1 + level[x] + near[x] * slope[x])
 // for all x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -9,8 +9,7 @@
 //     dst[x] = 0.5 * src[x] * (1 + tanh(0.7978845608028654 * (src[x] + 0.044715 * src[x] * src[x] * src[x]))) (where
 //         mode is gelu_tanh)
 // for all x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -7,8 +7,7 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     diff_src[x] = select(alpha * src[x] + beta > 0 and alpha * src[x] + beta < 1, alpha * diff_dst[x], 0)
 // for all x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

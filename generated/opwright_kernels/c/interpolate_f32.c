@@ -17,8 +17,7 @@
 //     dst[n, c, o] = blend[n, c, o] (where mode is bilinear)
 //     dst[n, c, o] = blend[n, c, o] (where mode is trilinear)
 // for all n < N, c < C, o < O, t < W.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

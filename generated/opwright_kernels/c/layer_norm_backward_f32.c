@@ -13,8 +13,7 @@
 //     diff_src[b, c] = scale[b] * (gamma[c] * diff_dst[b, c] - (level[b] + (src[b, c] - mean[b]) * scale[b] *
 //         slope[b]) / prod(C))
 // for all b < B, c < C.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

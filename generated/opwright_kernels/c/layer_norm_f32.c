@@ -11,8 +11,7 @@
 //     variance[b] = spread[b] / prod(C)
 //     dst[b, c] = gamma[c] * (src[b, c] - mean[b]) / sqrt(variance[b] + epsilon) + beta[c]
 // for all b < B, c < C.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

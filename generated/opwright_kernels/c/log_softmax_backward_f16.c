@@ -8,8 +8,7 @@
 //     total[b, a] += diff_dst[b, c, a]
 //     diff_src[b, c, a] = diff_dst[b, c, a] - exp(dst[b, c, a]) * total[b, a]
 // for all b < B, c < C, a < A.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -9,8 +9,7 @@
 //         (1 + exp(-src[x])), exp(src[x]) / (1 + exp(src[x]))) * (1 - pow(tanh(max(src[x], 0) +
 //         log1p(exp(-abs(src[x])))), 2)))
 // for all x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -7,8 +7,7 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[x] = pow(src[x], beta)
 // for all x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -8,8 +8,7 @@
 //     total[k] += src[k, r] * src[k, r]
 //     dst[k, 0] = sqrt(total[k])
 // for all k < K, r < R.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -7,8 +7,7 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[k, 0] min= src[k, r]
 // for all k < K, r < R.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

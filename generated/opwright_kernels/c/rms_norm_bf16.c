@@ -8,8 +8,7 @@
 //     total[b] += src[b, c] * src[b, c]
 //     dst[b, c] = gamma[c] * src[b, c] / sqrt(total[b] / prod(C) + epsilon)
 // for all b < B, c < C.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

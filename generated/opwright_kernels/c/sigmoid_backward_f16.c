@@ -9,8 +9,7 @@
 //     diff_src[x] = diff_dst[x] * exp(-abs(src[x])) / ((1 + exp(-abs(src[x]))) * (1 + exp(-abs(src[x])))) (where
 //         use_dst is false)
 // for all x < X.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

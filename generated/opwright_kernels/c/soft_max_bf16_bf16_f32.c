@@ -14,8 +14,7 @@
 //         inf_as_zero)
 //     stats[b, o, a] = base[b, a] + log(total[b, a])
 // for all b < B, c < C, a < A, o < 1.
-// Each operation is rounded to f32 by itself. include/opwright_kernels.h says what kernels of steps have in
-// common.
+// include/opwright_kernels.h says what kernels of steps have in common.
 
 #include "opwright_kernels.h"
 #include "opwright_rows.h"

@@ -17,13 +17,14 @@
 // A kernel of steps lies in c, is compiled with -DOPWRIGHT_ISA=<isa> and flags that allow that instruction set, and takes
 // a team and scratch memory, too. It runs each step for all values of the step's letters before the next begins. The
 // first step that writes an array starts it at 0, at 1 for *=, at -inf for max= and at inf for min=. Where an index lies
-// outside its array, the values of the letters are skipped. An output is rounded to its dtype once, after its last step.
-// The terms of a cell are taken one after the other; along the letter of the lanes they go to a fixed number of partial
-// results, which are combined in a fixed order. The result is the same for every team. Members of its sizes: extents and
-// numbers of the call; X_rank and X_extents of each run X of axes, at least one axis; for each array and axis the
-// distance of neighbours in elements, 0 where the array is broadcast; word_a, the number of a word of attribute a; x_at,
-// the bytes of scratch before the intermediate array x; task_bytes_, the bytes of scratch of each worker; lanes_, the
-// number of the letter along which each phase has its lanes. Inputs may overlap each other, outputs nothing.
+// outside its array, the values of the letters are skipped. Each operation is rounded by itself to the type of the
+// values, an output once to its dtype, after its last step. The terms of a cell are taken one after the other; along
+// the letter of the lanes they go to a fixed number of partial results, which are combined in a fixed order. The result
+// is the same for every team. Members of its sizes: extents and numbers of the call; X_rank and X_extents of each run X
+// of axes, at least one axis; for each array and axis the distance of neighbours in elements, 0 where the array is
+// broadcast; word_a, the number of a word of attribute a; x_at, the bytes of scratch before the intermediate array x;
+// task_bytes_, the bytes of scratch of each worker; lanes_, the number of the letter along which each phase has its
+// lanes. Inputs may overlap each other, outputs nothing.
 //
 // The caller has checked what the validators check: sizes belong together, arrays are contiguous and large enough, the
 // output overlaps no input, group class and layouts are those in the name. Spatial arrays of `sizes` are right-aligned:

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "opwright_functions.h"
+#include "opwright_kernels.h"
 #include "opwright_team.h"
 
 #if defined(OPWRIGHT_ISA)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..derive.phases import in_place, staged
 from ..derive.variants import ISAS
+from ..language import expr
 from ..language.library import Page
 from ..language.model import Attribute, Op, Step, Tensor
 from . import prose, reference
@@ -46,6 +47,7 @@ class StepPage:
     sizes: tuple[tuple[str, str, str, int, str], ...]
     ranges: str
     steps: tuple[StepEntry, ...]
+    begins: bool  # whether some array goes on from what it begins at, or some index may lie outside
     inputs: tuple[tuple[int, str, str, str, str], ...]
     outputs: tuple[tuple[int, str, str, str], ...]
     in_place: str
@@ -61,6 +63,14 @@ class StepPage:
     phases: tuple[str, ...]
     relations: tuple[tuple[str, str, str], ...]
     sources: tuple[tuple[str, Page | None], ...]
+
+
+def _pointwise(op: Op) -> bool:
+    """Whether a single step sets each cell once, and reads by bare letters."""
+    assignments = [assignment for step in op.semantics.steps for assignment in step.assignments]
+    reads = [read for one in assignments for read in (one.target, *expr.reads(one.value))]
+    bare = all(isinstance(index, expr.Name) for read in reads for index in read.indices)
+    return len(op.semantics.steps) == 1 and bare and all(one.op == "set" for one in assignments)
 
 
 def shape_text(op: Op, tensor: Tensor) -> str:
@@ -99,10 +109,7 @@ def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
     for line in steps_text(op):
         lines += prose.wrapped(line, "    ", 116, "    ")
     lines += prose.wrapped(f"for all {prose.ranges(op)}.")
-    lines += prose.wrapped(
-        f"Each operation is rounded to {row['accumulate']} by itself. include/opwright_kernels.h says what kernels of "
-        "steps have in common."
-    )
+    lines += prose.wrapped("include/opwright_kernels.h says what kernels of steps have in common.")
     return lines
 
 
@@ -175,6 +182,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
         ),
         ranges=prose.ranges(op),
         steps=tuple(map(_entry, op.semantics.steps)),
+        begins=not _pointwise(op),
         inputs=tuple(
             (number, tensor.name, _needed(tensor), shape_text(op, tensor), tensor.summary or "")
             for number, tensor in enumerate(op.inputs, start=1)

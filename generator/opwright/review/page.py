@@ -137,7 +137,7 @@ def _verdict(review: Review) -> str:
         return "The change does not match the prediction"
     failing = len(review.failing(review.threshold))
     if failing:
-        return f"{failing} {'finding stands' if failing == 1 else 'findings stand'} in the way"
+        return f"{failing} {'finding blocks' if failing == 1 else 'findings block'} the change"
     return "Nothing blocks the change" if review.findings else "No findings"
 
 
