@@ -164,13 +164,17 @@ def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Ou
 
 def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The files that all operations share."""
-    ops = tuple(map(as_steps, library.ops))
+    ops = library.ops
+
+    def made() -> tuple[Op, ...]:
+        return tuple(map(as_steps, ops))
+
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
         RENDERED["__init__.py"], lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
     )
-    files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in ops]))
+    files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in made()]))
     for name, path in copied(templates).items():
         files[name] = Output(f"{COPIED}/{name}", functools.partial(_copied, path, name))
     files["_dtypes.py"] = Output(RENDERED["_dtypes.py"], lambda: {"head": head, "dtypes": tuple(DTYPES.values())})
@@ -179,26 +183,25 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         RENDERED["include/opwright_kernels.h"],
         lambda: {
             "head": head,
-            "units": [unit(op) for op in ops if not op.stepped],
-            "steps": [step_unit(op) for op in ops if op.stepped],
+            "units": [unit(op) for op in made() if not op.stepped],
+            "steps": [step_unit(op) for op in made() if op.stepped],
         },
     )
-    if any(op.stepped for op in ops):
+    if any(op.stepped for op in made()):
         halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
         view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
         files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: view)
     files["include/opwright_numeric.h"] = Output(RENDERED["include/opwright_numeric.h"], lambda: {"head": head})
     files["docs/API.md"] = Output(RENDERED["docs/API.md"], lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
-        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in ops})}
+        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
     return files
 
 
 def of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
-    made = as_steps(op)
-    return _of_steps(made, library) if made.stepped else _of_reduce(made, library)
+    return _of_steps(op, library) if as_steps(op).stepped else _of_reduce(op, library)
 
 
 def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
@@ -239,20 +242,23 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
 
 
 def _of_steps(op: Op, library: Library) -> dict[str, Output]:
-    """The files of an operation of steps."""
+    """The files of an operation of steps. Each view asks for the steps, so that it notes what they are made of."""
     head = Head(Prose(op.at.file))
 
     def module() -> dict[str, Any]:
-        said = {"docstring": Prose(step_prose.docstring(op)), "deprecation": prose.deprecation(op)}
-        return {"head": head, "w": step_wrapper(op), **said}
+        made = as_steps(op)
+        said = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
+        return {"head": head, "w": step_wrapper(made), **said}
 
     def page() -> dict[str, Any]:
-        return {"head": head, "page": step_prose.page(op, step_wrapper(op), library.pages)}
+        made = as_steps(op)
+        return {"head": head, "page": step_prose.page(made, step_wrapper(made), library.pages)}
 
     def kernel(number: int) -> dict[str, Any]:
-        lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(op, op.dtypes[number]))
-        semantic = Head(head.file, Prose(hashing.semantic_hash(op)), lines)
-        return {"head": semantic, "kernel": step_unit(op).kernels[number]}
+        made = as_steps(op)
+        lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(made, made.dtypes[number]))
+        semantic = Head(head.file, Prose(hashing.semantic_hash(made)), lines)
+        return {"head": semantic, "kernel": step_unit(made).kernels[number]}
 
     files = {
         f"_{op.function}.py": Output("python/step_op.py.j2", module),
