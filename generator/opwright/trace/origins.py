@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
-from ..emit import render
+from ..emit import escape, render
 from ..project import GENERATOR
 
 T = TypeVar("T")
 _HERE = str(GENERATOR)
 # Stand-ins of the model, memories and this module are no makers.
-_APART = frozenset({str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), __file__})
+_APART = frozenset({str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), escape.__file__, __file__})
 
 
 @dataclass(frozen=True)
