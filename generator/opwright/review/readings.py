@@ -12,7 +12,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from ..oracle.validate_steps import validate_steps
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
-Given = dict[str, Union[Array, list[Array]]]  # the tensors of a call, of some a list
+Given = dict[str, Array | list[Array]]  # the tensors of a call, of some a list
 TERMS = 2**16  # index tuples that the interpreter visits for one call
 ROUNDINGS = {"f64": 1e-9, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # some units in the last place of each type
 
