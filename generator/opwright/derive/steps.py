@@ -298,7 +298,7 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
 
 
 def _tells(op: Op, tensor: Tensor) -> bool:
-    """Whether an input that no step reads tells what no other required input does: a shape, a size, or a row of data types."""
+    """Whether an input that no step reads tells what no other required one does: a shape, a size, a row of dtypes."""
     if tensor.optional or tensor.when is not None:
         return False
     if any(output.broadcast_as == tensor.name for output in op.outputs):
