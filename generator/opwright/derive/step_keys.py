@@ -266,6 +266,8 @@ def _attributes(op: Op) -> Iterator[Problem]:
                 yield Problem(attribute.at, "locates", message)
             elif dim and attribute.type == "s64[]" and not dim.run:
                 yield Problem(attribute.at, "locates", f"'{attribute.locates}' has one axis; make '{name}' an s64")
+            elif dim and not any(extent.tree == Name(dim.symbol) for t in op.inputs for extent in t.dims.values()):
+                yield Problem(attribute.at, "locates", f"no input has an axis of extent '{dim.symbol}' to locate")
         if attribute.dtype_of is not None:
             outputs = [tensor.name for tensor in op.outputs]
             at = place(attribute.dtype_of, attribute.at)
