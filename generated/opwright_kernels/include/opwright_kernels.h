@@ -2684,6 +2684,90 @@ void avg_pool_f16_avx512(
     opwright_f16 *dst,
     const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
+// AvgPoolBackward; what it computes stands at the head of c/avg_pool_backward_*.c.
+
+typedef struct opwright_avg_pool_backward_sizes {
+    int64_t N; //
+    int64_t C; //
+    int64_t I[3]; //
+    int64_t O[3]; //
+    int64_t S[3]; //
+    int64_t K[3]; //
+    int64_t PB[3]; //
+    int64_t diff_dst_N; //
+    int64_t diff_dst_C; //
+    int64_t diff_dst_X[3]; //
+    int64_t diff_src_N; //
+    int64_t diff_src_C; //
+    int64_t diff_src_X[3]; //
+    int64_t cells_at; //
+    int64_t share_at; //
+    int64_t diff_src_sum__at; //
+    int64_t word_exclude_pad; //
+    int64_t task_bytes_; //
+    int64_t lanes_[2]; //
+} opwright_avg_pool_backward_sizes;
+
+void avg_pool_backward_f32_portable(
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f32_neon(
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f32_avx2(
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f32_avx512(
+    const float *diff_dst,
+    float *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_bf16_portable(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_bf16_neon(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_bf16_avx2(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_bf16_avx512(
+    const opwright_bf16 *diff_dst,
+    opwright_bf16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f16_portable(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f16_neon(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f16_avx2(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void avg_pool_backward_f16_avx512(
+    const opwright_f16 *diff_dst,
+    opwright_f16 *diff_src,
+    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
 // BatchNormForwardTraining; what it computes stands at the head of c/batch_norm_forward_training_*.c.
 
 typedef struct opwright_batch_norm_forward_training_sizes {
@@ -3764,6 +3848,62 @@ void dequantize_s8_f32_avx2(
 
 void dequantize_s8_f32_avx512(
     const int8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e4m3_f32_portable(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e4m3_f32_neon(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e4m3_f32_avx2(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e4m3_f32_avx512(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e5m2_f32_portable(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e5m2_f32_neon(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e5m2_f32_avx2(
+    const uint8_t *src,
+    const double *scales,
+    const int64_t *zps,
+    float *dst,
+    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void dequantize_f8_e5m2_f32_avx512(
+    const uint8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
@@ -7805,6 +7945,62 @@ void quantize_f32_s8_avx512(
     const double *scales,
     const int64_t *zps,
     int8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e4m3_portable(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e4m3_neon(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e4m3_avx2(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e4m3_avx512(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e5m2_portable(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e5m2_neon(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e5m2_avx2(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+
+void quantize_f32_f8_e5m2_avx512(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
     const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
 
 // RMSNorm; what it computes stands at the head of c/rms_norm_*.c.
