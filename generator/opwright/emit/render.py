@@ -30,6 +30,7 @@ from ..project import CARRIED, TEMPLATE_SUFFIXES
 from . import escape, prose, provenance, python_module, reference, step_prose, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
+from .links import links
 from .printer import c
 from .shared import COPIED, RENDERED, copied
 from .step_kernels import step_unit
@@ -212,7 +213,7 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
 
     def module() -> dict[str, Any]:
         said = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
-        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), **said}
+        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), "links": links(op), **said}
 
     def page() -> dict[str, Any]:
         return {"head": head(), "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}
@@ -248,7 +249,7 @@ def _of_steps(op: Op, library: Library) -> dict[str, Output]:
     def module() -> dict[str, Any]:
         made = as_steps(op)
         said = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
-        return {"head": head, "w": step_wrapper(made), **said}
+        return {"head": head, "w": step_wrapper(made), "links": links(made), **said}
 
     def page() -> dict[str, Any]:
         made = as_steps(op)
