@@ -67,6 +67,9 @@ REFUSED = (
     ("nearest", "dst[n, o] = src", "dst[n, o] = floor(n / o) * src", "semantics-value", "floor((m + 0.0) / n)"),
     ("add", "src_0[x] + src_1[x]", "floor(src_0[x]) + src_1[x]", "dtype-accumulate", "f64 holds integers"),
     ("soft_max", ", locates: classes", "", "run-ambiguous", "how many axes"),
+    ("soft_max", "C: C,", "C: 2 * C,", "locates", "compute C from it in let"),
+    ("max_pool", "symbol: K, ", "symbol: N, ", "name-taken", "leave it out of dims"),
+    ("select", "select(cond[x] != 0,", "select(cond[x],", "expression", "as in x != 0"),
     ("type_cast", "dtype_of: dst, values", "values", "attribute-default", "required or have a default"),
     ("select", "  - {name: cond, dims: {X: X}, broad", "  - {name: cond, optional: true, dims: {X: X}, broad", "input-order", "optional"),
 )  # fmt: skip
