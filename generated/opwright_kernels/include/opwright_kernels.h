@@ -24,7 +24,8 @@
 // of axes, at least one axis; for each array and axis the distance of neighbours in elements, 0 where the array is
 // broadcast; word_a, the number of a word of attribute a; x_at, the bytes of scratch before the intermediate array x;
 // task_bytes_, the bytes of scratch of each worker; lanes_, the number of the letter along which each phase has its
-// lanes. Inputs may overlap each other, outputs nothing.
+// lanes; products_, of each contraction the engine that computes it, all 0 where loops do. Inputs may overlap each other,
+// outputs nothing.
 //
 // The caller has checked what the validators check: sizes belong together, arrays are contiguous and large enough, the
 // output overlaps no input, group class and layouts are those in the name. Spatial arrays of `sizes` are right-aligned:
@@ -36,6 +37,7 @@
 
 #include <stdint.h>
 
+#include "opwright_product.h"
 #include "opwright_team.h"
 
 #if defined(__cplusplus)
@@ -6090,6 +6092,7 @@ typedef struct opwright_layer_norm_backward_sizes {
     int64_t diff_beta_sum__at; //
     int64_t task_bytes_; //
     int64_t lanes_[5]; //
+    opwright_product products_[1]; //
 } opwright_layer_norm_backward_sizes;
 
 void layer_norm_backward_f32_portable(
@@ -6620,6 +6623,7 @@ typedef struct opwright_mat_mul_sizes {
     int64_t dst_N; //
     int64_t sums_at; //
     int64_t lanes_[2]; //
+    opwright_product products_[1]; //
 } opwright_mat_mul_sizes;
 
 void mat_mul_f32_portable(
