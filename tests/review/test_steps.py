@@ -27,6 +27,7 @@ BREAKING: tuple[tuple[str, str, str, set[str]], ...] = (
     ("layer_norm", "absent: 1", "absent: 2", {"semantics-finish-changed"}),
     ("layer_norm", "dims: {B: B}, when: keep_stats}\n  - {name: v", "dims: {B: B}}\n  - {name: v", {"output-axes-changed"}),
     ("causal", "where: [t <= q + T - Q]", "where: [t <= q]", {"semantics-sum-changed"}),
+    ("stretched", "C: C}, broadcast_as: factor", "C: C}", {"output-axes-changed", "symbol-declaration-changed"}),
     ("mat_mul", "may_lack: [M, N]", "may_lack: [M]", {"output-axes-changed"}),
     ("concat", "joined: C, ", "", {"input-axes-changed"}),
     ("static_reshape", ", keeps: special_zero", "", {"attribute-shape-changed"}),

@@ -13,9 +13,8 @@
 //     diff_src[b, c] = scale[b] * (gamma[c] * diff_dst[b, c] - (level[b] + (src[b, c] - mean[b]) * scale[b] *
 //         slope[b]) / prod(C))
 // for all b < B, c < C.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/layer_norm_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

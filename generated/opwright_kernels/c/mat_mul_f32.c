@@ -8,9 +8,8 @@
 //     sums[b, m, n] += src[b, m, k] * weights[b, k, n]
 //     dst[b, m, n] = sums[b, m, n] + bias[n]
 // for all b < B, m < M, n < N, k < K.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/mat_mul.h"
 #include "opwright_rows.h"
 
 typedef struct {

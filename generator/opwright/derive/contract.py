@@ -229,7 +229,8 @@ class _Steps(_Contract):
         joined = "" if tensor.joined is None else str(places[tensor.joined])
         when = self.said(tensor.when.tree) if tensor.when else ""
         absent = "" if tensor.absent is None else _number(tensor.absent)
-        return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), joined, when, absent]
+        shape = self.tensors.get(tensor.broadcast_as or "", "")
+        return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), joined, when, absent, shape]
 
     def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
         """The same; a truth attribute has its two words."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, staged
 from ..derive.program import Part
 from ..derive.variants import ISAS, row_name
@@ -120,6 +121,7 @@ class StepUnit:
 @memoised
 def step_unit(op: Op) -> StepUnit:
     """The view of an operation's kernels."""
+    op = parted(op)
     kernels = tuple(step_kernel(op, row) for row in op.dtypes)
     return StepUnit(op, f"opwright_{op.function}_sizes", members(op), kernels)
 

@@ -125,8 +125,6 @@ class StepValidator(Validator):
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
 
-    # Where axes stand.
-
     def lengths(self) -> dict[str, int] | None:
         """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
         op, allowed = self.op, self.op.spatial_rank
@@ -235,8 +233,6 @@ class StepValidator(Validator):
             if inclusive and before != ndim:
                 return False
         return True
-
-    # What shapes tell.
 
     def extents_of(self, name: str) -> Facts:
         tensor, shape = self.op.tensor(name), self.shapes[name] if name in self.stated else self.arrays[name].shape
@@ -374,6 +370,10 @@ class StepValidator(Validator):
         shapes = {}
         for tensor in self.op.outputs:
             if tensor.when is not None and not self.value(tensor.when, facts):
+                continue
+            if tensor.broadcast_as in self.arrays:
+                self.places[tensor.name] = self.places[tensor.broadcast_as]
+                shapes[tensor.name] = self.arrays[tensor.broadcast_as].shape
                 continue
             order = self.order(tensor)
             ndim = sum(self.count(tensor, axis, lengths) for axis in order)
