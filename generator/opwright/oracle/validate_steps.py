@@ -40,6 +40,8 @@ class StepValidator(Validator):
         for tensor, entry in zip(op.inputs, inputs, strict=False):
             if isinstance(entry, (list, tuple)):
                 self.lists_of[tensor.name] = list(entry)
+            elif tensor.joined and entry is not None:
+                self.note(f"{tensor.name}-kind")
         self.stated: set[str] = set()  # outputs whose shape a list states
         self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, its order; by attribute, its extents
 
