@@ -71,6 +71,15 @@ REFUSED = (
     ("max_pool", "symbol: K, ", "symbol: N, ", "name-taken", "leave it out of dims"),
     ("select", "select(cond[x] != 0,", "select(cond[x],", "expression", "as in x != 0"),
     ("type_cast", "dtype_of: dst, values", "values", "attribute-default", "required or have a default"),
+    ("stretched", "broadcast_as: offset", "broadcast_as: offsed", "broadcast-as", "did you mean 'offset'"),
+    ("stretched", "broadcast_as: factor", "broadcast_as: weights", "broadcast-as", "'weights' is never stretched"),
+    ("stretched", "C: C}, broadcast_as: factor", "C: X}, broadcast_as: factor", "broadcast-as", "the same dims"),
+    ("stretched", "broadcast: [X], summary", "broadcast: [X], broadcast_as: weights, summary", "broadcast-as", "is an input"),
+    ("stretched", "gain[x, c] +=", "gain[x, c] =", "broadcast-as", "add them up with +="),
+    ("stretched", "weights[x, c] * scale", "weights[x, c] * c", "broadcast-as", "'c' can only be an index by itself"),
+    ("stretched", "weights[x, c] * scale", "weights[x, 0] * scale", "broadcast-as", "its index is a letter"),
+    ("stretched", "weights[x, c] * scale", "weights[x, c] * number(x)", "broadcast-as", "'x' can only be an index"),
+    ("stretched", "- total[c] += weights[x, c] * scale", "- {do: 'total[c] += weights[x, c] * scale', where: [c > 0]}", "broadcast-as", "by itself"),
     ("select", "  - {name: cond, dims: {X: X}, broad", "  - {name: cond, optional: true, dims: {X: X}, broad", "input-order", "optional"),
 )  # fmt: skip
 
