@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "opwright_functions.h"
-#include "opwright_kernels.h"
 #include "opwright_team.h"
+#include "opwright_types.h"
 
 #if defined(OPWRIGHT_ISA)
 #define OPWRIGHT_STEPS_PAIR_(a, b) a##_##b

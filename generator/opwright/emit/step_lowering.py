@@ -109,10 +109,7 @@ class Lowering(Elements):
 
     def decoded(self) -> tuple[list[Stmt], Expr]:
         """The letters of a task from its number, the last one fastest, and how many tasks there are."""
-        digits: list[tuple[str, Expr]] = []  # names and extents, slowest first
-        for name in self.phase.own:
-            loops = self.loops_of(self.program.letters[name])
-            digits += [(loop.name, loop.extent) for loop in loops]
+        digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
         after: list[Stmt] = []
         if self.lanes is not None:
             most = self.most_lanes()
@@ -124,6 +121,13 @@ class Lowering(Elements):
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
             elif self.laned_rows:
                 self.constant("block_", most)
+        return [*self.digits_of_task(digits), *after], nodes.chain("*", [extent for _, extent in digits], ONE)
+
+    def own_loops(self, letter: str) -> list[Loop]:
+        return self.loops_of(self.program.letters[letter])
+
+    def digits_of_task(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
+        """Names and their values in the number of a task; names and extents are the slowest first."""
         statements: list[Stmt] = []
         rest: Expr = Name("task_")
         for number, (name, extent) in enumerate(reversed(digits)):
@@ -133,7 +137,7 @@ class Lowering(Elements):
                 statements.append(Declare(name, Binary("%", rest, extent)))
                 statements.append(Declare(f"rest_{number}_", Binary("/", rest, extent)))
                 rest = Name(f"rest_{number}_")
-        return [*statements, *after], nodes.chain("*", [extent for _, extent in digits], ONE)
+        return statements
 
     def most_lanes(self) -> Expr:
         """How many lanes go together: fewer where a row needs room."""
