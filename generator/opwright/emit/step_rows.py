@@ -160,8 +160,8 @@ class Row:
                 return room
             self.before.append(Declare(f"{name}gaps_", Conditional(flat, ZERO, N)))
             self.before.append(For("i_", ZERO, Name(f"{name}gaps_"), (gathered,), source=self.part.source))
-            row = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), apart, N, Name(room))), Name(room))
-            self.before.append(Declare(name, row, pointer, changes=True))
+            here = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), apart, N, Name(room))), Name(room))
+            self.before.append(Declare(name, here, pointer, changes=True))
             return name
         elements.steps.append(step)
         row = Call(f"opwright_row_{dtype}", (self._at(read), step, N, Name(room)))
