@@ -251,6 +251,39 @@ def joined(symbol: str, parts: Sequence[tuple[str, Extent | None, bool]]) -> Ext
     return tuple(whole) if isinstance(given[0][1], tuple) else whole[0]
 
 
+def stretched(whole: Extent, parts: Sequence[Extent | None]) -> tuple[int, ...]:
+    """Of each axis of a size, which inputs are stretched along it: a bit for each; None is one that is left out."""
+    extents = whole if isinstance(whole, tuple) else (whole,)
+    marks = [0] * len(extents)
+    for bit, part in enumerate(parts):
+        own = extents if part is None else part if isinstance(part, tuple) else (part,)
+        padded = (1,) * (len(extents) - len(own)) + own
+        for at, (mine, theirs) in enumerate(zip(padded, extents)):
+            marks[at] |= (mine != theirs) << bit
+    return tuple(marks)
+
+
+def part(whole: Extent, marks: Sequence[int], number: int) -> Extent:
+    """The part of a size that has a number: those of its axes, or all of its one extent or 1."""
+    if isinstance(whole, tuple):
+        return tuple([extent for extent, mark in zip(whole, marks) if mark == number])
+    return whole if marks[0] == number else 1
+
+
+def parted(places: Places, marks: Mapping[str, tuple[Sequence[int], int]]) -> Places:
+    """Where the parts of axes stand; of each such axis the marks of its size, and how many parts that has."""
+    found: dict[str, tuple[int, ...]] = {}
+    for axis, spots in places.items():
+        if axis not in marks:
+            found[axis] = spots
+            continue
+        whole, count = marks[axis]
+        own = whole[len(whole) - len(spots) :]
+        for number in range(count):
+            found[f"{axis}_p{number}_"] = tuple([spot for spot, mark in zip(spots, own) if mark == number])
+    return found
+
+
 def presence(name: str, value: object, wanted: bool, say: str, *, optional: bool) -> None:
     """An input that only some calls have."""
     if value is not None and not wanted:

@@ -14,7 +14,7 @@ from marshal import dumps
 from typing import Any
 
 import numpy as np
-from numpy import empty, ndarray
+from numpy import empty, may_share_memory, ndarray
 
 from . import _isa, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
@@ -76,16 +76,33 @@ class StepOperation(StepKernels):
         try:
             if specialize is not None:
                 _specialize.check("specialize", specialize)
+            key, told = self.told(inputs, attributes, out)
             given = self.arrays(inputs)
-            said = tuple([snapshot(attribute) for attribute in attributes])
+            said = tuple([snapshot(attribute) for attribute in attributes]) if told is None else told
             targets = self.targets(out)
             resolution = self.resolved(given, self.completed(said, targets))
-            return self.run_steps(resolution, given, said, targets, out, threads)
+            return self.run_steps(resolution, given, said, targets, out, threads, key)
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
             missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
+
+    def told(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> tuple[Any, tuple[Any, ...] | None]:
+        """The key under which a plan may be remembered, and the attributes as it holds them; None where none may.
+
+        The key is made of the caller's lists: marshal's bytes tell how many hold a list, too, and copies of lists would
+        make a key that no call looks up.
+        """
+        plain = all(value is None or type(value) is ndarray for value in inputs) and (
+            out is None or type(out) is ndarray
+        )
+        try:
+            key = self.key_of_plan(inputs, attributes, out) if plain else None
+            told = _remember.attributes_of(key)
+        except Exception:  # of whatever kind: an entry of an attribute may be anything
+            return None, None
+        return None if told is None else key, told
 
     def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         """A hashable key of all that a call without gaps depends on; see `_remember.key`.
@@ -116,18 +133,9 @@ class StepOperation(StepKernels):
             else:
                 arguments.append(address(kind, value if bits is None else value.getfield(bits)))
         arguments += plan.lists
-        if out is not None:
-            (_, _, shape, dtype), *more = plan.outputs
-            if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
-                return None
-            if any(value is not None and share_memory(out, value) for value in inputs):
-                return None
-            results = [out]
-        else:
-            results = [
-                empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)
-                for _, _, shape, dtype in plan.outputs
-            ]
+        results = self.written(plan, inputs, out)
+        if results is None:
+            return None
         for result, (kind, bits, _, _) in zip(results, plan.outputs):
             arguments.append(address(kind, result if bits is None else result.getfield(bits)))
         if threads is None and plan.terms < SERIAL_TERMS:
@@ -138,6 +146,19 @@ class StepOperation(StepKernels):
         if len(plan.returned) == 1:
             return results[plan.returned[0]]
         return tuple([results[position] for position in plan.returned])
+
+    def written(self, plan: StepPlan, inputs: Sequence[Any], out: Any) -> list[Any] | None:
+        """The arrays that a call without gaps writes; None where `out` is not plainly apart."""
+        (_, _, shape, dtype), *more = plan.outputs
+        if out is None:
+            made = [empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)]
+            return made + [allocated(shape, dtype) for _, _, shape, dtype in more] if more else made
+        if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
+            return None
+        for value in inputs:
+            if value is not None and may_share_memory(out, value):  # which is exact: no array has gaps
+                return None
+        return [out]
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -182,6 +203,7 @@ class StepOperation(StepKernels):
         targets: list[Array | None],
         out: Any,
         threads: Any,
+        key: Any,
     ) -> Any:
         """Hand the arrays to the kernel, those that are joined one after the other where that can be."""
         row = self.rows[resolution.row][1]
@@ -202,7 +224,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole, out), whole, workers)
+            self.execute(self.plan_of(resolution, given, attributes, whole, out, key), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -220,20 +242,15 @@ class StepOperation(StepKernels):
         attributes: tuple[Any, ...],
         arrays: Mapping[str, Array],
         out: Any,
+        key: Any,
     ) -> StepPlan:
         """The plan of a call; that of one without gaps is kept."""
         plan = self.planned_steps(resolution, arrays)
         plain = all(array.flags.c_contiguous for array in arrays.values())
-        plain = plain and all(value is None or type(value) is ndarray for value in given)
         unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
         alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
-        if plain and not alone and (out is None or type(out) is ndarray):
-            try:
-                key = self.key_of_plan(given, attributes, out)
-            except Exception:  # of whatever kind: an entry of an attribute may be anything
-                return plan
-            if _remember.attributes_of(key) is not None:
-                _remember.remember(key, plan)
+        if plain and not alone and key is not None:
+            _remember.remember(key, plan)
         return plan
 
     def pieces(

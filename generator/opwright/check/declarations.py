@@ -48,8 +48,8 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
     "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps"),
-    "inputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
-    "outputs": ("broadcast", "broadcast_if", "absent", "when", "may_lack", "joined"),
+    "inputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
+    "outputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
 }
 CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
 DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..derive import missing_axes, step_keys, steps
+from ..derive import missing_axes, step_keys, steps, summed_keys
 from ..derive.normal_form import normal_form
 from ..language.library import Page
 from ..language.model import Op
@@ -63,9 +63,10 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
 )
 STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (declarations.complete, step_keys.counted),
-    (names.names, declarations.attributes, step_keys.tensors, declarations.constraints),
+    (names.names, declarations.attributes, step_keys.tensors, summed_keys.declared, declarations.constraints),
     (declarations.relations, expressions.symbols),
     (expressions.expressions,),
     (steps.semantics,),
+    (summed_keys.used,),
     (step_keys.dtypes, expressions.steps, missing_axes.of_steps),
 )

@@ -266,6 +266,10 @@ def _attributes(op: Op) -> Iterator[Problem]:
                 yield Problem(attribute.at, "locates", message)
             elif dim and attribute.type == "s64[]" and not dim.run:
                 yield Problem(attribute.at, "locates", f"'{attribute.locates}' has one axis; make '{name}' an s64")
+            elif dim and not any(e.tree == Name(dim.symbol) for t in op.data_inputs for e in t.dims.values()):
+                message = f"no input has an axis of extent {dim.symbol} for '{name}' to locate"
+                hint = f"give the axis a size of its own, and compute {dim.symbol} from it in let"
+                yield Problem(attribute.at, "locates", f"{message}; {hint}")
         if attribute.dtype_of is not None:
             outputs = [tensor.name for tensor in op.outputs]
             at = place(attribute.dtype_of, attribute.at)

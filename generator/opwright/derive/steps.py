@@ -298,9 +298,11 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
 
 
 def _tells(op: Op, tensor: Tensor) -> bool:
-    """Whether an input that no step reads tells a size, or a row of data types, that no other required input does."""
+    """Whether an input that no step reads tells what no other required one does: a shape, a size, a row of dtypes."""
     if tensor.optional or tensor.when is not None:
         return False
+    if any(output.broadcast_as == tensor.name for output in op.outputs):
+        return True
     others = [t for t in op.data_inputs if t is not tensor and not t.optional and t.when is None]
     known = {extent.tree for other in others for axis, extent in other.dims.items() if axis not in other.broadcast}
     rows = {tuple(row.get(other.name) for other in others) for row in op.dtypes}

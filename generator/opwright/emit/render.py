@@ -45,6 +45,7 @@ class Head:
     file: Prose
     semantic_hash: Prose | None = None
     prose: tuple[Prose, ...] = ()
+    header: str = ""  # of C: the header of its operation
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,8 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         RENDERED["include/opwright_kernels.h"],
         lambda: {
             "head": head,
-            "units": [unit(op) for op in made() if not op.stepped],
-            "steps": [step_unit(op) for op in made() if op.stepped],
+            "headers": [signature.header(op) for op in ops],
+            "steps": any(op.stepped for op in made()),
         },
     )
     if any(op.stepped for op in made()):
@@ -220,15 +221,16 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
 
     def kernels(row: dict[str, str]) -> dict[str, Any]:
         lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
-        semantic = head(Prose(hashing.semantic_hash(op)), lines)
+        semantic = head(Prose(hashing.semantic_hash(op)), lines, signature.header(op))
         return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
 
     def fast(path: str) -> dict[str, Any]:
         found = entries(op, next(file for file in unit(op).entries if file.path == path))
         lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.entries_head(op, found))
-        return {"head": head(Prose(hashing.semantic_hash(op)), lines), "e": found}
+        return {"head": head(Prose(hashing.semantic_hash(op)), lines, signature.header(op)), "e": found}
 
     files = {
+        signature.header_path(op): Output("c/header.h.j2", lambda: {"head": head(), "unit": unit(op)}),
         f"_{op.function}.py": Output("python/op.py.j2", module),
         f"docs/{op.function}.md": Output("docs/op.md.j2", page),
     }
@@ -258,10 +260,13 @@ def _of_steps(op: Op, library: Library) -> dict[str, Output]:
     def kernel(number: int) -> dict[str, Any]:
         made = as_steps(op)
         lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(made, made.dtypes[number]))
-        semantic = Head(head.file, Prose(hashing.semantic_hash(made)), lines)
+        semantic = Head(head.file, Prose(hashing.semantic_hash(made)), lines, signature.header(op))
         return {"head": semantic, "kernel": step_unit(made).kernels[number]}
 
     files = {
+        signature.header_path(op): Output(
+            "c/step_header.h.j2", lambda: {"head": head, "unit": step_unit(as_steps(op))}
+        ),
         f"_{op.function}.py": Output("python/step_op.py.j2", module),
         f"docs/{op.function}.md": Output("docs/step_op.md.j2", page),
     }
@@ -332,7 +337,7 @@ def manifest(files: dict[str, str], library: Library, templates: Path, generator
     owner: dict[str, Op] = {}
     variants: dict[str, list[str]] = {}
     for op in library.ops:
-        owner |= {f"_{op.function}.py": op, f"docs/{op.function}.md": op}
+        owner |= dict.fromkeys((f"_{op.function}.py", f"docs/{op.function}.md", signature.header_path(op)), op)
         for made in signature.signatures(op):
             owner[made.path] = op
             variants.setdefault(made.path, []).append(made.name)

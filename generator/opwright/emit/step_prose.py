@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..derive.parted import parted
 from ..derive.phases import in_place, staged
 from ..derive.variants import ISAS
 from ..language import expr
@@ -75,6 +76,8 @@ def _pointwise(op: Op) -> bool:
 
 def shape_text(op: Op, tensor: Tensor) -> str:
     """`(B, C, A)`, or the order of each word of a layout."""
+    if tensor.broadcast_as is not None:
+        return f"that of {tensor.broadcast_as}"
     lacking = f", or without {prose.joined(tensor.may_lack, 'or')}" if tensor.may_lack else ""
     if tensor.layout is None:
         return f"({', '.join(extent.text for extent in tensor.dims.values())}){lacking}"
@@ -109,7 +112,6 @@ def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
     for line in steps_text(op):
         lines += prose.wrapped(line, "    ", 116, "    ")
     lines += prose.wrapped(f"for all {prose.ranges(op)}.")
-    lines += prose.wrapped("include/opwright_kernels.h says what kernels of steps have in common.")
     return lines
 
 
@@ -144,7 +146,7 @@ def docstring(op: Op) -> str:
 
 def in_place_text(op: Op) -> str:
     """Which inputs `out` may be, as a sentence; '' where it may be none."""
-    found = in_place(op)
+    found = in_place(parted(op))
     if not found:
         return ""
     named = len(op.outputs) > 1
@@ -211,7 +213,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
         dtype_columns=tuple(op.dtypes[0]),
         kernels=tuple((f"{op.function}_{row_label(op, row)}_portable", row_label(op, row)) for row in op.dtypes),
         fast=tuple(isa.name for isa in ISAS if isa.fast and isa.serves(op, op.dtypes[0])),
-        phases=tuple(_phase(op, number) for number in range(len(staged(op).phases))),
+        phases=tuple(_phase(parted(op), number) for number in range(len(staged(parted(op)).phases))),
         relations=reference.relations(op),
         sources=tuple((name, pages.get(name)) for name in reference.cited_pages(op)),
     )

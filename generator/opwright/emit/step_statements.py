@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..derive.call_plan import Bind, Check, Compute, Extent, Join, Stated, plan
+from ..derive.parted import part_names, summed_sizes
+from ..derive.parted import symbol_of as symbol_of_extent
 from ..derive.program import kind_of_extent
 from ..language import expr
 from ..language.expr import Call, Expr, Name, Number
@@ -78,6 +80,7 @@ class StepWriter(ReachWriter):
         self.numbers()
         for tensor in op.outputs:
             self.output(tensor)
+        self.summed()
         return tuple(self.statements)
 
     def default_dtype(self, attribute: Attribute) -> str:
@@ -336,6 +339,31 @@ class StepWriter(ReachWriter):
         self.stand(tensor, self.counts(tensor))
         extents = {axis: self.print(e.tree, self.is_vector_axis(e.tree)) for axis, e in tensor.dims.items()}
         self.add("shaped", name=tensor.name, extents=extents)
+        if tensor.broadcast_as is not None:
+            given = self.op.tensor(tensor.broadcast_as)
+            self.add("shaped_as", name=tensor.name, input=given.name, absent=_absent(given))
+
+    def summed(self) -> None:
+        """The parts of sizes along which outputs are summed, and where they stand in every tensor."""
+        sizes = summed_sizes(self.op)
+        for symbol, inputs in sizes.items():
+            stretched = []
+            for given in inputs:
+                axis = next(axis for axis in given.broadcast if symbol_of_extent(given.dims[axis]) == symbol)
+                extent = f'{given.name}_axes_["{axis}"]'
+                stretched.append(f"None if {given.name} is None else {extent}" if _absent(given) else extent)
+            parts = tuple(enumerate(part_names(symbol, len(inputs))))
+            self.add("stretched", symbol=symbol, extents=stretched, parts=parts)
+        for tensor in self.op.tensors:
+            axes = {axis: symbol_of_extent(extent) for axis, extent in tensor.dims.items()}
+            marks = {axis: (symbol, 2 ** len(sizes[symbol])) for axis, symbol in axes.items() if symbol in sizes}
+            if marks:
+                self.add("parted", name=tensor.name, marks=marks, absent=tensor in self.op.inputs and _absent(tensor))
+
+
+def _absent(tensor: Tensor) -> bool:
+    """Whether a call may leave out an input."""
+    return tensor.optional or tensor.when is not None
 
 
 def _whole_extent(extent: Located) -> str:

@@ -135,6 +135,11 @@ class Tensor(Node):
         default={},
         silent=True,
     )
+    broadcast_as: str | None = key(
+        IDENTIFIER,
+        "the input whose shape an output has: what stands at cells that are one cell of the input is put together",
+        silent=True,
+    )
     may_lack: tuple[str, ...] = key(
         ListOf(AXIS),
         "axes that an array may omit, which then have extent 1; outputs omit those that inputs do",

@@ -112,7 +112,7 @@ class _Run:
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[tensor.name])
         for axis in self.op.layouts[tensor.layout][self.validation.layouts[tensor.layout]] if tensor.layout else dims:
-            for number in range(self.rank) if expr.names(dims[axis].tree) & self.vectors else (0,):
+            for number in range(self.rank) if expr.loose_names(dims[axis].tree) & self.vectors else (0,):
                 here, extent = integers(*places[axis], number), next(extents)
                 inside = inside & (here >= 0) & (here < extent)
                 at = at * extent + here

@@ -60,6 +60,8 @@ class _Run:
         self.dtype = np.dtype(np.int64 if self.whole else np.float64)
         self.symbols: dict[str, Any] = dict(call.values)
         self.shapes = {name: self.shape(name) for name in self.axes}
+        self.summed = {t.name for t in op.outputs if t.broadcast_as in call.arrays and t.name in call.shapes}
+        self.shapes |= {name: self.own_shape(name) for name in self.summed}
         self.data: dict[str, Any] = {}
         for tensor in op.data_inputs:
             shape = self.shapes[tensor.name]
@@ -73,6 +75,15 @@ class _Run:
     def shape(self, name: str) -> tuple[int, ...]:
         """The extents of an array, axis by axis in the order of the spec."""
         return tuple(extent for tree in self.axes[name].values() for extent in each(evaluate(tree, self.symbols)))
+
+    def own_shape(self, name: str) -> tuple[int, ...]:
+        """The extents of an output that has the shape of an input: 1 along an axis that the input does not have."""
+        places, shape = self.call.places[name], self.call.shapes[name]
+        found: list[int] = []
+        for axis, tree in self.axes[name].items():
+            spots = places.get(axis, ())
+            found += [1] * (len(each(evaluate(tree, self.symbols))) - len(spots)) + [shape[spot] for spot in spots]
+        return tuple(found)
 
     def canonical(self, name: str, array: Any) -> Any:
         """An array with its axes in the order of the spec and at their full extents."""
@@ -166,6 +177,8 @@ class _Run:
             for number in range(len(each(evaluate(tree, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
+                if extent == 1 and read.tensor in self.summed:  # one cell for all to which its input is stretched
+                    here = here * 0
                 inside = inside & (here >= 0) & (here < extent)
                 at = at * extent + here
         return at, inside

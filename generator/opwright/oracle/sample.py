@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Arguments:
-    """By name: type and shape of each tensor, the vectors that state a shape, and the attributes."""
+    """By name: type and shape of each tensor, the vectors that state a shape, the attributes, and the shapes of the
+    arrays that an input is joined from."""
 
     tensors: dict[str, tuple[str, tuple[int, ...]]]
     vectors: dict[str, list[int]]
     values: dict[str, Any]
+    lists: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
 
 
 def numbers(op: Op) -> list[Attribute]:

@@ -214,7 +214,7 @@ class Validator:
     def axis_counts(self, name: str) -> tuple[int, int]:
         """How many axes of a tensor are plain, and how many stand for all spatial ones."""
         dims = next(iter(self.op.tensor(name).ways.values()))
-        vectors = sum(bool(expr.names(extent.tree) & self.vectors) for extent in dims.values())
+        vectors = sum(bool(expr.loose_names(extent.tree) & self.vectors) for extent in dims.values())
         return len(dims) - vectors, vectors
 
     def settle_rank(self, givers: Mapping[str, str]) -> None:
@@ -246,7 +246,7 @@ class Validator:
         rest = list(self.shapes[tensor.name])
         result: Facts = {}
         for axis in self.axes(tensor, dims) or ():
-            vector = bool(expr.names(dims[axis].tree) & self.vectors)
+            vector = bool(expr.loose_names(dims[axis].tree) & self.vectors)
             taken, rest = (rest[: self.rank], rest[self.rank :]) if vector else (rest[:1], rest[1:])
             result[axis] = tuple(taken) if vector else taken[0]
         return result

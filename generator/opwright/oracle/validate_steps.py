@@ -40,6 +40,8 @@ class StepValidator(Validator):
         for tensor, entry in zip(op.inputs, inputs, strict=False):
             if isinstance(entry, (list, tuple)):
                 self.lists_of[tensor.name] = list(entry)
+            elif tensor.joined and entry is not None:
+                self.note(f"{tensor.name}-kind")
         self.stated: set[str] = set()  # outputs whose shape a list states
         self.orders: dict[str, tuple[int, ...]] = {}  # by tensor, its order; by attribute, its extents
 
@@ -124,8 +126,6 @@ class StepValidator(Validator):
             self.orders[attribute.order_of or name] = tuple(int(entry) for entry in entries)
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
-
-    # Where axes stand.
 
     def lengths(self) -> dict[str, int] | None:
         """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
@@ -235,8 +235,6 @@ class StepValidator(Validator):
             if inclusive and before != ndim:
                 return False
         return True
-
-    # What shapes tell.
 
     def extents_of(self, name: str) -> Facts:
         tensor, shape = self.op.tensor(name), self.shapes[name] if name in self.stated else self.arrays[name].shape
@@ -374,6 +372,10 @@ class StepValidator(Validator):
         shapes = {}
         for tensor in self.op.outputs:
             if tensor.when is not None and not self.value(tensor.when, facts):
+                continue
+            if tensor.broadcast_as in self.arrays:
+                self.places[tensor.name] = self.places[tensor.broadcast_as]
+                shapes[tensor.name] = self.arrays[tensor.broadcast_as].shape
                 continue
             order = self.order(tensor)
             ndim = sum(self.count(tensor, axis, lengths) for axis in order)

@@ -144,6 +144,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Tensor.when": ("{area}-axes", _changed),
     "Tensor.broadcast": ("{area}-axes", _changed),
     "Tensor.broadcast_if": ("{area}-axes", _changed),
+    "Tensor.broadcast_as": ("{area}-axes", _changed),
     "Tensor.may_lack": ("{area}-axes", _changed),
     "Tensor.joined": ("{area}-axes", _changed),
     "Tensor.summary": ("docs-summary", plain),

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "names.h"
-#include "opwright_team.h"
+#include "opwright_product.h"
 
 enum {
     OPWRIGHT_MAX_BATCHES = 8, // axes of batches
@@ -33,13 +33,14 @@ typedef struct opwright_contraction {
     // Distances between neighbours, in elements.
     int64_t left_row, left_term, right_term, right_column, out_row, out_column;
     int64_t elements; // whether out is of the dtype of left and right; otherwise it is float
+    int64_t finished; // whether sums go to what finishes them: distances in out are those of its cells
     int64_t batches;  // axes, the first outermost
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
     opwright_copied left, right; // the distances above are those of the copies
 } opwright_contraction;
 
-void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const void *left, const void *right, void *out,
-                             const opwright_team *team, void *scratch);
+// `problem` is an opwright_contraction.
+opwright_product_function OPWRIGHT_NAME(contract);
 int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers);
 
 #endif

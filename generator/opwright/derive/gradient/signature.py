@@ -99,10 +99,9 @@ class _Signature:
         return Read(read.tensor, tuple(index for index in read.indices if index != Number(0)))
 
     def step(self, statement: Statement) -> Step:
-        made = {
-            word: self.moved(_assignment(statement.target, statement.op, value))
-            for word, value in statement.cases.items()
-        }
+        stretched = {diff(name) for name in self.made.of if self.forward.tensor(name).broadcast}
+        op = "sum" if statement.target.tensor in stretched else statement.op
+        made = {word: self.moved(_assignment(statement.target, op, value)) for word, value in statement.cases.items()}
         return self.stepped(made, statement.by, tuple(map(located, statement.where)))
 
     def stepped(self, made: Mapping[str, Assignment], by: str | None, where: tuple[Located, ...]) -> Step:
@@ -125,19 +124,21 @@ class _Signature:
     # Tensors.
 
     def gradient_of(self, tensor: Tensor) -> Tensor:
-        """The output that has the gradient of an input, stretched where the input is."""
-        stretched = f", at the cells that {tensor.name} is stretched to" if tensor.broadcast else ""
+        """The output that has the gradient of an input, and its shape."""
         return Tensor(
             name=diff(tensor.name),
             when=tensor.when,
+            broadcast_as=tensor.name if tensor.broadcast else None,
+            may_lack=tensor.may_lack,
             layout=tensor.layout,
             dims=tensor.dims,
-            summary=f"The gradient in {tensor.name}{stretched}.",
+            summary=f"The gradient in {tensor.name}.",
         )
 
     def inputs(self, outputs: Iterable[Tensor]) -> tuple[Tensor, ...]:
         forward, made = self.forward, self.made
-        chosen = [tensor for tensor in forward.data_inputs if tensor.name in self.read]
+        shapes = {tensor.broadcast_as for tensor in outputs}
+        chosen = [tensor for tensor in forward.data_inputs if tensor.name in self.read | shapes]
         kept = [tensor for tensor in forward.outputs if tensor.name in made.kept]
         given = []
         for number, name in enumerate(made.outputs):

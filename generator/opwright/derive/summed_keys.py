@@ -1,0 +1,112 @@
+"""Rules of outputs that have the shape of an input that broadcasts: what they declare, and how steps reach them.
+
+In: an operation of steps. Out: problems, where the spec says them. What such outputs mean to kernels is in parted.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..language import expr
+from ..language.expr import Call, Name
+from ..language.model import Op, Tensor
+from ..language.schema import Assignment, place
+from ..language.source import Mark, Problem
+from .parted import summed_sizes, symbol_of
+from .program import program
+from .step_keys import unknown
+
+RULE = "broadcast-as"
+MOST = 3  # inputs along one size: each doubles its parts
+
+
+def declared(op: Op) -> Iterator[Problem]:
+    """An output names an input that broadcasts and has its axes."""
+    inputs = {tensor.name: tensor for tensor in op.data_inputs}
+    found = False
+    for tensor in (*op.inputs, *op.outputs):
+        if tensor.broadcast_as is None:
+            continue
+        at = place(tensor.broadcast_as, tensor.at)
+        if tensor in op.inputs:
+            yield Problem(at, RULE, f"'{tensor.name}' is an input; say `broadcast`, and `broadcast_as` of an output")
+            return
+        found = True
+        yield from unknown(tensor.broadcast_as, inputs, at, RULE, "input")
+        if tensor.broadcast_as in inputs:
+            yield from _alike(op, tensor, inputs[tensor.broadcast_as])
+    named = all(tensor.broadcast_as in (None, *inputs) for tensor in op.outputs)
+    for symbol, given in summed_sizes(op).items() if found and named else ():
+        if len(given) > MOST:
+            message = f"outputs may have the shapes of {MOST} inputs along one size, and {len(given)} are named along"
+            yield Problem(given[MOST].at, RULE, f"{message} {symbol}; make them operations of their own")
+
+
+def _alike(op: Op, tensor: Tensor, given: Tensor) -> Iterator[Problem]:
+    at = place(tensor.broadcast_as, tensor.at)
+    if not given.broadcast or given.joined:
+        message = f"'{given.name}' is never stretched; leave `broadcast_as` out, since the axes state the shape"
+        yield Problem(at, RULE, message)
+    elif any((getattr(tensor, key) != getattr(given, key)) for key in ("dims", "layout", "may_lack")):
+        message = f"'{tensor.name}' has the shape of '{given.name}', so it has the same dims, layout and may_lack"
+        yield Problem(at, RULE, message)
+    elif any(tensor.name in (attribute.shape_of, attribute.order_of) for attribute in op.attributes):
+        yield Problem(at, RULE, f"a list states or orders the axes of '{tensor.name}', so no input can")
+    sizes = {dim.symbol for dim in op.dims.values() if not dim.per_axis}
+    for axis in given.broadcast:
+        if axis in tensor.dims and symbol_of(tensor.dims[axis]) not in sizes:
+            message = f"along axis {axis} an output can be summed if its extent is a size or a run of dims"
+            yield Problem(at, RULE, f"{message}; it is {tensor.dims[axis].text}")
+
+
+def used(op: Op) -> Iterator[Problem]:
+    """Steps add to such outputs, and reach the axes along which they are summed by letters alone."""
+    sizes = summed_sizes(op)
+    outputs = {tensor.name for tensor in op.outputs if tensor.broadcast_as is not None}
+    letters = {letter for letter, extent in op.semantics.ranges.items() if symbol_of(extent) in sizes}
+    for step in op.semantics.steps:
+        for guard in step.where:
+            if found := sorted(expr.names(guard.tree) & letters):
+                yield _loose(found[0], op, guard.at)
+        for assignment in step.assignments:
+            if assignment.target.tensor in outputs and assignment.op == "set":
+                message = f"'=' would write a cell of '{assignment.target.tensor}' once for each that it stands for"
+                yield Problem(assignment.at, RULE, f"{message}; add them up with +=")
+            yield from _reached(op, assignment, letters)
+    for tensor in op.tensors if sizes else ():
+        for extent in tensor.dims.values():
+            if isinstance(extent.tree, Call) and expr.names(extent.tree) & sizes.keys():
+                message = f"{extent.text} stands for axes along which outputs are summed; say other extents"
+                yield Problem(extent.at, RULE, message)
+
+
+def _loose(letter: str, op: Op, at: Mark) -> Problem:
+    symbol = symbol_of(op.semantics.ranges[letter])
+    message = f"outputs are summed along {symbol}, so '{letter}' can only be an index by itself"
+    return Problem(at, RULE, message)
+
+
+def _reached(op: Op, assignment: Assignment, letters: set[str]) -> Iterator[Problem]:
+    """Letters that stand anywhere but alone in an index, and indices of their axes that are no letters."""
+    sizes, arrays = summed_sizes(op), program(op).arrays
+    reads = [assignment.target, *expr.reads(assignment.value)]
+    for read in reads:
+        at = assignment.value_at if read is not assignment.target else assignment.at
+        for axis, index in zip(arrays[read.tensor].axes, read.indices, strict=True):
+            along = isinstance(axis.extent, Name) and axis.extent.id in sizes
+            if along and not (isinstance(index, Name) and index.id in letters):
+                message = f"outputs are summed along axis {axis.name} of '{read.tensor}', so its index is a letter"
+                yield Problem(at.moved(read.column), RULE, message)
+            elif not isinstance(index, Name) and (found := sorted(expr.names(index) & letters)):
+                yield _loose(found[0], op, at.moved(read.column))
+    inside = _outside(assignment.value)
+    if found := sorted(inside & letters):
+        yield _loose(found[0], op, assignment.value_at)
+
+
+def _outside(tree: expr.Expr) -> frozenset[str]:
+    """The names of a value that stand in no index."""
+    if isinstance(tree, Name):
+        return frozenset({tree.id})
+    children = () if isinstance(tree, expr.Read) else expr.children(tree)
+    return frozenset[str]().union(*map(_outside, children))
