@@ -31,6 +31,7 @@ from ..project import CARRIED, TEMPLATE_SUFFIXES
 from . import escape, prose, provenance, python_module, reference, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
+from .links import links
 from .output import Head, Output
 from .printer import c
 from .shared import COPIED, RENDERED, copied
@@ -190,7 +191,7 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
 
     def module() -> dict[str, Any]:
         said = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
-        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), **said}
+        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), "links": links(op), **said}
 
     def page() -> dict[str, Any]:
         return {"head": head(), "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}

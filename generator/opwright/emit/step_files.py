@@ -17,6 +17,7 @@ from ..language.library import Library
 from ..language.model import Op
 from ..language.source import Prose
 from . import escape, prose, step_prose
+from .links import links
 from .output import Head, Output
 from .step_kernels import step_unit
 from .step_module import step_wrapper
@@ -39,7 +40,7 @@ def files(op: Op, library: Library) -> dict[str, Output]:
     def module() -> dict[str, Any]:
         made = as_steps(op)
         said = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
-        return {"head": head, "w": step_wrapper(made), **said}
+        return {"head": head, "w": step_wrapper(made), "links": links(made), **said}
 
     def page() -> dict[str, Any]:
         made = as_steps(op)
