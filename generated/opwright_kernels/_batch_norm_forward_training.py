@@ -359,6 +359,7 @@ OPERATION = StepOperation(
         ("running_variance[c] = momentum * variance[c] + (1 - momentum) * batch_variance[c]", {"c": "batch"}),
     ),
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
 )
 
 

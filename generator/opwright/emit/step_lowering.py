@@ -56,7 +56,27 @@ class Lowering(Elements):
         inner = [statement for part in self.phase.parts for statement in self.part(part)]
         task, total = self.decoded()
         loop = self.tasks(total, [*task, *self.of_task(), *self.numbers(), *inner])
-        return (*self.declared.values(), *loop)
+        made = (*self.declared.values(), *loop)
+        moved = self.moved()
+        return (If(nodes.Unary("!", moved), made),) if moved else made
+
+    def moved(self) -> Expr | None:
+        """Whether tiles do the whole phase where neighbours lie along different axes: it copies one run to another."""
+        (part, *more), lanes = self.phase.parts, self.lanes
+        value, run = part.formulas[0].value, None if lanes is None or lanes.kind != "run" else expr.Name(lanes.name)
+        alone = not (more or part.by or part.where) and part.operator == "set" and isinstance(value, Read)
+        if not alone or not isinstance(value, Read) or {*part.target.indices, *value.indices} != {run}:
+            return None
+        arrays = [self.program.arrays[read.tensor] for read in (part.target, value)]
+        kinds = {self.dtype(array.name) for array in arrays}
+        if len(kinds) > 1 or any(len(array.axes) > 1 or array.role in ("between", "list") for array in arrays):
+            return None
+        symbol = expr_name(arrays[0].axes[0].extent)
+        strides = [Member(SIZES, f"{array.name}_{array.axes[0].name}") for array in arrays]
+        extents = [Member(SIZES, f"{symbol}_rank"), Member(SIZES, f"{symbol}_extents")]
+        names = [Name(array.name) for array in arrays]
+        function = f"opwright_moved_{kinds.pop()}"
+        return Call(function, (*names, *extents, *strides, Name("part_"), Name("parts_")))
 
     # Tasks.
 
@@ -260,8 +280,8 @@ class Lowering(Elements):
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
         """One cell of a step."""
-        target, made = self.element(part.target), self.values.cell(value)
+        target = self.element(part.target)
         if part.operator == "set":
-            stored = self.values.stored(made, self.dtype(part.target.tensor))
-            return (Assign(target, stored, source=part.source),)
-        return (updated(self.values, part.operator, target, made, part.source),)
+            copied = self.values.copied(value, self.dtype(part.target.tensor))
+            return (Assign(target, copied, source=part.source),)
+        return (updated(self.values, part.operator, target, self.values.cell(value), part.source),)
