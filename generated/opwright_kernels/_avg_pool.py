@@ -252,6 +252,7 @@ OPERATION = StepOperation(
         ("dst[n, c, o] = total[n, c, o] / prod(K)", {"n": "batch", "c": "batch", "o": "batch"}),
     ),
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
 )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from ._words import quoted
 
 Mode = Literal["api", "abi", "object"]
 
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _RECIPE = "7"  # raised when kernels are compiled otherwise than before: part of every content hash
 
 
@@ -114,10 +116,32 @@ def target(unit: Unit, mode: Mode) -> Target:
         parts += [str(sysconfig.get_config_var("SOABI")), cffi.__version__]
     for source in unit.sources:
         parts += [source.name, source.read_bytes()]
-    for folder in unit.include:
-        for header in sorted(folder.rglob("*.h")):
-            parts += [header.relative_to(folder).as_posix(), header.read_bytes()]
+    for header in headers(unit):
+        parts += [header.name, header.read_bytes()]
     return Target(unit, mode, digest(parts)[:24])
+
+
+def headers(unit: Unit) -> list[Path]:
+    """The headers that a unit's files and its probe include, and those that these include in turn.
+
+    A header is looked for beside the file that includes it and in the folders of the unit; one that lies in neither is
+    the system's. One that a condition leaves out counts, too.
+    """
+    found: list[Path] = []
+    wanted = [(unit.include, name) for name in _INCLUDED.findall(unit.probe)]
+    wanted += [name for source in unit.sources for name in _included(source, unit)]
+    for folders, name in wanted:  # which grows
+        header = next((path for folder in folders if (path := folder / name).is_file()), None)
+        if header and header not in found:
+            found.append(header)
+            wanted += _included(header, unit)
+    return found
+
+
+def _included(file: Path, unit: Unit) -> list[tuple[tuple[Path, ...], str]]:
+    """What a file includes: names, each with the folders to look in, in their order."""
+    folders = (file.parent, *unit.include)
+    return [(folders, name) for name in _INCLUDED.findall(file.read_text("utf-8", "surrogateescape"))]
 
 
 def digest(parts: Sequence[str | bytes]) -> str:

@@ -122,6 +122,11 @@ def test_explain_takes_the_values_of_a_shape_input(opwright: Command) -> None:
     assert "-> float32[1, 4, 4, 3]\n" in opwright("explain", call)[1]
 
 
+def test_explain_takes_tensors_by_place_and_lists_of_them(opwright: Command) -> None:
+    assert opwright("explain", "concat([f32[1,2], f32[1,3]], axis=1)")[1].startswith("Concat -> float32[1, 5]\n")
+    assert opwright("explain", "relu(f32[3])")[1].startswith("ReLU -> float32[3]\n")
+
+
 def test_explain_shows_what_the_spec_refuses_and_exits_1(opwright: Command) -> None:
     code, out, errors = opwright("explain", CALL.replace("strides=[1,1]", "strides=[0,1]"))
     assert (code, out) == (1, "")
@@ -155,6 +160,10 @@ def test_a_call_that_makes_no_sense_is_refused_where_it_stops_to(text: str, mess
 
 
 def test_a_call_of_every_kind_of_value_is_read() -> None:
+    assert (
+        str(call_text.parse("f([f32[1],s8[2,2]], a=[f32[3]], b [f32[4]])"))
+        == "f([f32[1], s8[2,2]], a [f32[3]], b [f32[4]])"
+    )
     call = call_text.parse("f(t bf16[], u=f32[2], i=-3, r=1.5e-3, w=word, s='two words', l=[1, 2], e=[])")
     assert call.tensors == {"t": call_text.TensorText("bf16", ()), "u": call_text.TensorText("f32", (2,))}
     assert call.values == {"i": -3, "r": 1.5e-3, "w": "word", "s": "two words", "l": [1, 2], "e": []}

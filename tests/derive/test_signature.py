@@ -8,7 +8,15 @@ import re
 
 import opwright_kernels as package
 import pytest
-from opwright.derive.signature import FAST_NAMES, PORTABLE_NAMES, entries_path, library_part, signatures, stems
+from opwright.derive.signature import (
+    FAST_NAMES,
+    PORTABLE_NAMES,
+    entries_path,
+    header_path,
+    library_part,
+    signatures,
+    stems,
+)
 from opwright.emit.entries import Entries, entries, entry_files
 from opwright.language.dtypes import DTYPES
 from opwright.language.model import Op
@@ -18,6 +26,7 @@ from support.generated import PACKAGE
 from support.specs import edited, problems_of, real_texts
 
 OPS = load_texts(real_texts()).ops
+HEADERS = sorted((PACKAGE / "include" / "opwright").iterdir())
 NAMES = {made.name: made for op in OPS for made in signatures(op)}
 
 
@@ -27,14 +36,14 @@ def test_header_manifest_and_package_know_the_kernels_of_the_signatures_and_no_o
     ours = {variant.name for variant in package.variants() if variant.op in {op.op for op in OPS}}
     assert sorted(variant.name for variant in package.variants()) == sorted(listed)
     assert {name: path for name, path in listed.items() if name in ours} == {n: made.path for n, made in NAMES.items()}
-    header = (PACKAGE / "include" / "opwright_kernels.h").read_text(encoding="utf-8")
-    declared = set(re.findall(r"^void (\w+)\($", header, re.MULTILINE))
+    header = "".join(path.read_text(encoding="utf-8") for path in HEADERS)
+    declared = set(re.findall(r"^(?:void |    )(\w+)[(,;]$", header, re.MULTILINE))
     assert declared == {name for name in listed if name.endswith("_portable") or name not in ours}
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.function)
 def test_the_types_that_cffi_is_told_are_those_of_the_header(op: Op):
-    header = (PACKAGE / "include" / "opwright_kernels.h").read_text(encoding="utf-8")
+    header = (PACKAGE / header_path(op)).read_text(encoding="utf-8")
     module = importlib.import_module(f"opwright_kernels._{op.function}")
     found = re.findall(r"typedef [^;{]*\([^;]*\);", module.CDEF)
     assert len(found) == 2 * len(op.dtypes) + 2

@@ -5,11 +5,13 @@ import fcntl
 import os
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import opwright_kernels as ok
 import pytest
 from opwright_kernels import _build, _compiler, _load, _units
+from support.generated import PACKAGE
 from support.units import damage_truncate, entries, in_child, make_unit, modes
 
 if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
@@ -82,6 +84,41 @@ def test_whatever_changes_the_library_changes_the_key(tmp_path, monkeypatch):
     contents.append(content(mode="api"))
     assert len(set(contents)) == len(contents)
     assert content() == contents[0]  # which does not depend on cffi
+
+
+def test_an_edited_operation_leaves_the_keys_of_the_others(tmp_path):
+    """A kernel is compiled anew where a file changes that it is made from, and nowhere else."""
+    package = Path(
+        shutil.copytree(PACKAGE, tmp_path / "opwright_kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    )
+
+    def keys():
+        def moved(unit):
+            names = [path.relative_to(PACKAGE) for path in unit.sources]
+            include = tuple(package / path.relative_to(PACKAGE) for path in unit.include)
+            needs = tuple(map(moved, unit.needs))
+            return replace(unit, sources=tuple(package / name for name in names), include=include, needs=needs)
+
+        return {
+            (operation.function, label, isa.name): _units.target(moved(operation.unit(isa, label, "")), "abi").content
+            for operation in map(ok._OPERATIONS.__getitem__, ("convolution", "conv_transpose", "relu", "relu_backward"))
+            for label, _ in operation.rows
+            for isa in operation.isas(label)
+        }
+
+    before = keys()
+    for header, moves in (
+        ("opwright/relu.h", {"relu"}),
+        ("opwright/convolution.h", {"convolution"}),
+        ("opwright_kernels.h", set()),
+        ("opwright_rows.h", {"relu", "relu_backward"}),
+        ("opwright_types.h", {"convolution", "conv_transpose", "relu", "relu_backward"}),
+    ):
+        path = package / "include" / header
+        path.write_text(path.read_text("utf-8").replace("#endif", "// edited\n#endif"), "utf-8")
+        after = keys()
+        assert {key[0] for key in before if before[key] != after[key]} == moves, header
+        before = after
 
 
 def test_another_compiler_version_or_cpu_has_another_key(tmp_path, monkeypatch):

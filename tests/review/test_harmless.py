@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from opwright.derive.poly import NotPolynomial
 from opwright.language.library import Library
@@ -15,13 +16,16 @@ from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.review import compare
 from opwright.review.rules import RULES
-from support import formula_edits, pairs, reviewing, structure_edits
-from support.told_apart import broken
+from support import formula_edits, generated, pairs, random_steps, reviewing, step_edits, structure_edits
+from support.random_specs import accepted, texts_of
+from support.told_apart import broken, broken_steps
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 4000 if FULL else 16
 STRUCTURES = 4000 if FULL else 40
 BATCH = 20 if FULL else 5  # edits of one set of specs
+STEP_EDITS = 4000 if FULL else 80
+STEP_CALLS = 60 if FULL else 8
 CALLS = 1500 if FULL else 60
 PARTS = 8
 REFUSED = (SpecInvalid, NotPolynomial)  # the second where the loops of kernels cannot be derived
@@ -63,6 +67,44 @@ def test_no_edit_of_a_list_or_map_that_is_called_harmless_breaks_a_call(part: in
                 for before, now in ((base, head), (head, base)):
                     found = broken(before, now, number, CALLS) if before and now else ()
                     wrong += [(part, turn, number, told, call) for call in found]
+    assert wrong == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
+    """Of shipped operations, of others, and of random ones; both ways."""
+    wrong = []
+    with reviewing.remembered():
+        for turn in range(0, STEP_EDITS // PARTS, BATCH):
+            chance, rng = random.Random(seed := 1000 * part + turn), generated.rng("edits", part, turn)
+            texts = drawn(rng) if turn % (3 * BATCH) == BATCH else chance.choice([*step_edits.shipped(), *STEPS])
+            base = load_texts(texts)
+            for told, after in step_edits.edits(texts, BATCH, chance):
+                head = loaded(after)
+                for before, now in ((base, head), (head, base)):
+                    found = broken_steps(before, now, rng, STEP_CALLS) if before and now else ()
+                    wrong += [(seed, told, call) for call in found]
+    assert wrong == []
+
+
+def drawn(rng: np.random.Generator) -> dict[str, str]:
+    """A random operation of steps."""
+    draft, _ = accepted(rng, family=random_steps.steps)
+    return {f"{reviewing.FOLDER}/{name}": text for name, text in texts_of([draft]).items()}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("part", range(PARTS if FULL else 1))
+def test_what_edits_of_steps_move_is_what_was_predicted(part: int):
+    wrong = []
+    with reviewing.remembered():
+        for turn in range(60 if FULL else 4):
+            chance = random.Random(1000 * part + turn)
+            texts = chance.choice([*step_edits.shipped(), *STEPS])
+            for told, after in step_edits.edits(texts, 5 if FULL else 2, chance):
+                if loaded(after) and (moved := reviewing.reviewed(texts, after).impact.unpredicted):
+                    wrong.append((part, turn, told, moved[:3]))
     assert wrong == []
 
 

@@ -72,8 +72,8 @@ def test_another_letter_in_all_steps_is_no_change_to_callers() -> None:
     assert contracts == {"none"}
 
 
-# Edits of which no call shows anything: the same values, or a list of arrays, which calls as text do not have.
-WITHOUT_CALL = {("soft_max", "max= src"), ("concat", "joined: C, "), ("arg_max", "min= select(src[k, r] == peaks")}
+# Edits of which no call shows anything: the same values.
+WITHOUT_CALL = {("soft_max", "max= src"), ("arg_max", "min= select(src[k, r] == peaks")}
 
 
 @pytest.mark.parametrize(("name", "old", "new", "rules"), BREAKING, ids=[f"{row[0]}-{row[1][:20]}" for row in BREAKING])
@@ -101,6 +101,16 @@ NEAR = (
     ("quantize", (("src[b, c, a] / scales[c]", "(src[b, c, a] * 3) / (3 * scales[c])"),)),
     ("soft_max", (("total[b, a] += exp(src[b, c, a] - peak[b, a])", "total[b, a] += exp(peak[b, a] - src[b, c, a])"),)),
     ("add", (("src_0[x] + src_1[x]", "src_0[x] + src_1[x] - src_1[x] + src_1[x]"),)),
+    ("add", (("src_0[x] + src_1[x]", "2 * src_0[x] - src_0[x] + src_1[x]"),)),
+    (
+        "soft_max",
+        (("exp(src[b, c, a] - peak[b, a])\n", "exp(src[b, c, a] * src[b, c, a] / src[b, c, a] - peak[b, a])\n"),),
+    ),
+)
+# The same but where a rounding jumps or a value is infinite: the text before, and after.
+UNLIKE = (
+    ("exp(floor(3 * (src[b, c, a] / 3)) - peak[b, a])", "exp(floor(src[b, c, a]) - peak[b, a])"),
+    ("exp(src[b, c, a] * (2 - peak[b, a]))", "exp(2 * src[b, c, a] - src[b, c, a] * peak[b, a])"),
 )
 
 
@@ -118,6 +128,26 @@ def test_steps_that_are_proven_the_same_are_no_change_to_callers(name: str, edit
 @pytest.mark.parametrize(("name", "edits"), NEAR)
 def test_steps_that_are_not_proven_the_same_are_a_change(name: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert steps_rules(name, edits) == {"semantics-sum-changed", "op-revision-kept"}
+
+
+@pytest.mark.parametrize(("was", "now"), UNLIKE)
+def test_formulas_that_an_infinity_or_a_rounding_tells_apart_are_a_change(was: str, now: str) -> None:
+    text = (SPECS / "soft_max.yaml").read_text(encoding="utf-8")
+    before, after = (text.replace("exp(src[b, c, a] - peak[b, a])", formula) for formula in (was, now))
+    found = reviewing.unproven({f"{FOLDER}/soft_max.yaml": before}, {f"{FOLDER}/soft_max.yaml": after})
+    assert "semantics-sum-changed" in found
+
+
+def test_a_witness_of_steps_is_executed_on_the_packages_of_both_sides() -> None:
+    before = {f"{FOLDER}/concat.yaml": (SPECS / "concat.yaml").read_text(encoding="utf-8")}
+    after = reviewing.edited(before, "concat.yaml", ("= src[b, c, a]", "= src[b, c, a] + src[b, c, a]"))
+    review = reviewing.reviewed(before, after)
+    (shown,) = (f.witness for f in witnessed(find(), review).findings if f.rule.id == "semantics-sum-changed")
+    assert shown
+    assert shown.executed
+    assert "src [f32[" in str(shown.call)
+    assert not shown.same
+    assert shown.notes == ()
 
 
 def test_values_of_kernels_of_steps_are_run_and_compared() -> None:

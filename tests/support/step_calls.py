@@ -227,6 +227,9 @@ class StepCaller:
     def place_outputs(self, facts: Mapping[str, Any], values: dict[str, Any]) -> None:
         """Lists that order the axes of an output."""
         for tensor in self.op.outputs:
+            for attribute in (a for a in self.op.attributes if a.shape_of == tensor.name):
+                extents = (self.extents(tensor, axis, facts) for axis in self.order(tensor, values))
+                values[attribute.name or ""] = [extent for found in extents for extent in found]
             if any(attribute.order_of == tensor.name for attribute in self.op.attributes):
                 self.placed(tensor, {a: self.extents(tensor, a, facts) for a in self.order(tensor, values)}, values)
 
@@ -297,8 +300,9 @@ class StepCaller:
         """Small whole numbers and halves, of which sums and products are exact."""
         if dtype == np.bool_:
             return self.rng.integers(0, 2, shape).astype(bool)
-        found = self.rng.integers(0 if dtype.kind == "u" else -3, 4, shape)
-        return (found * 0.5 if dtype.kind not in "iu" and self.chance(0.3) else found).astype(dtype)
+        whole = dtype.kind in "iu" or dtype.name in ("int4", "uint4")
+        found = self.rng.integers(0 if dtype.name.startswith("uint") else -3, 4, shape)
+        return (found * 0.5 if not whole and self.chance(0.3) else found).astype(dtype)
 
     def viewed(self, array: Any, stretched: bool = True) -> Any:
         """The same cells in another order of memory: transposed, backwards, with gaps, or as they are."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 from unittest import mock
 
+import numpy as np
 from opwright.language.library import Library
+from opwright.language.model import Op
 from opwright.oracle import sample
+from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.validate_steps import validate_steps
 from opwright.review import compare
 from opwright.review.readings import Sides
 from opwright.review.rules import RULES
@@ -15,11 +20,14 @@ from opwright.review.tree import said
 from opwright.review.walk import Edit
 from opwright.review.witness import BREAKS, MIN_TRIES, claimed
 
+from .step_calls import StepCaller
+from .step_verdicts import PRECISION, difference, rounds
+
 HARMLESS = ("none", "compatible")
 
 
-def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]:
-    """For each operation of which every edit is called harmless, a call that breaks, if one is found."""
+def harmless(base: Library, head: Library) -> Iterator[tuple[Sides, Sequence[Edit]]]:
+    """Each operation of which every edit is called harmless, by its rule and by the search that doubts it."""
     edits = compare.edits(base, head)
     olds, news = ({op.op: op for op in library.ops} for library in (base, head))
     for name in olds.keys() & news.keys():
@@ -27,11 +35,22 @@ def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]
         told = {RULES[edit.rule] for edit in own}
         if not own or any(rule.contract not in HARMLESS for rule in told):
             continue
-        sides = Sides(olds[name], news[name], news[name])
+        yield Sides(olds[name], news[name], news[name]), own
+
+
+def doubted(sides: Sides, own: Sequence[Edit]) -> bool:
+    """Whether the review itself finds a call that breaks."""
+    told = {RULES[edit.rule] for edit in own}
+    return any(claimed(rule) for rule in told) and search(sides, own, (BREAKS,), MIN_TRIES).call is not None
+
+
+def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]:
+    """For each operation of which every edit is called harmless, a call that breaks, if one is found."""
+    for sides, own in harmless(base, head):
         found = _apart(sides, own, seed, calls)
-        doubted = any(claimed(rule) for rule in told) and search(sides, own, (BREAKS,), MIN_TRIES).call
-        if found.call and not doubted:
-            yield f"{name}: {sorted(rule.id for rule in told)}: {found.call} {found.kind}"
+        if found.call and not doubted(sides, own):
+            assert sides.head is not None
+            yield f"{sides.head.op}: {sorted({edit.rule for edit in own})}: {found.call} {found.kind}"
 
 
 def _apart(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
@@ -40,3 +59,47 @@ def _apart(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
     with mock.patch.object(sample, "SEED", seed):
         found = search(sides, own, (BREAKS,), calls)
         return found if found.call else search(sides, [anywhere], (BREAKS,), calls)
+
+
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 0.3, -1.7, 8.0, 100.0, -2000.0, 70000.0, 0.001)
+
+
+def broken_steps(base: Library, head: Library, rng: np.random.Generator, calls: int) -> Iterator[str]:
+    """The same of operations of steps, by calls that are drawn from declarations and hold infinities, NaN, zeros and
+    large numbers, too."""
+    for sides, own in harmless(base, head):
+        assert sides.base is not None
+        assert sides.head is not None
+        told = _first_apart(sides.base, sides.head, rng, calls)
+        if told and not doubted(sides, own):
+            yield f"{sides.head.op}: {sorted({edit.rule for edit in own})}: {told}"
+
+
+def _first_apart(base: Op, head: Op, rng: np.random.Generator, calls: int) -> str | None:
+    for number, call in enumerate(StepCaller(base, rng).legal(calls)):
+        inputs = [_special(array, rng) for array in call.inputs] if number % 2 else list(call.inputs)
+        was, now = (validate_steps(op, inputs, call.attributes) for op in (base, head))
+        if not now.accepted:
+            return f"refused by {now.violations}: {call}"
+        types = [[(validation.row or {})[name] for name in validation.shapes] for validation in (was, now)]
+        if types[0] != types[1] or list(was.shapes.values()) != list(now.shapes.values()):
+            return f"{types[0]}{was.shapes} became {types[1]}{now.shapes}: {call}"
+        with np.errstate(all="ignore"):
+            olds, news = (compute_steps(op, inputs, call.attributes).values() for op in (base, head))
+        precision = rounds(base) or rounds(head)
+        for old, new in zip(olds, news, strict=True):
+            apart = difference(new, old, PRECISION[old.dtype.itemsize] if precision else 1e-9)
+            if apart:
+                return f"values{apart}: {call}"
+    return None
+
+
+def _special(array: Any, rng: np.random.Generator) -> Any:
+    """Some cells are what formulas treat in a way of their own."""
+    if isinstance(array, list):
+        return [_special(part, rng) for part in array]
+    if array is None or array.dtype.kind in "iub" or array.dtype.itemsize == 1:
+        return array
+    with np.errstate(over="ignore"):
+        values = np.asarray(SPECIAL)[rng.integers(len(SPECIAL), size=array.shape)].astype(array.dtype)
+    return np.where(rng.random(array.shape) < 0.25, values, array).astype(array.dtype)

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     diff_src[x] = select(src[x] == 0, 0, diff_dst[x] * sign(src[x]))
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/abs_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

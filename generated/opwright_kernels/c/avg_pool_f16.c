@@ -10,9 +10,8 @@
 //     dst[n, c, o] = total[n, c, o] / cells[o] (where exclude_pad is true)
 //     dst[n, c, o] = total[n, c, o] / prod(K) (where exclude_pad is false)
 // for all n < N, c < C, o < O, k < K.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/avg_pool.h"
 #include "opwright_rows.h"
 
 typedef struct {

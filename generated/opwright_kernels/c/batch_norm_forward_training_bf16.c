@@ -13,9 +13,8 @@
 //     running_mean[c] = momentum * mean[c] + (1 - momentum) * batch_mean[c]
 //     running_variance[c] = momentum * variance[c] + (1 - momentum) * batch_variance[c]
 // for all n < N, c < C, x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/batch_norm_forward_training.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[n, c, x] = gamma[c] * (src[n, c, x] - mean[c]) / sqrt(variance[c] + epsilon) + beta[c]
 // for all n < N, c < C, x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/batch_norm_inference.h"
 #include "opwright_rows.h"
 
 typedef struct {

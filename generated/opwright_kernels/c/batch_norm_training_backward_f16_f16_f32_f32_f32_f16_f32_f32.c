@@ -11,9 +11,8 @@
 //     diff_src[n, c, x] = gamma[c] * scale[c] * (diff_dst[n, c, x] - (diff_beta[c] + (src[n, c, x] - mean[c]) *
 //         scale[c] * diff_gamma[c]) / (N * prod(X)))
 // for all n < N, c < C, x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/batch_norm_training_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

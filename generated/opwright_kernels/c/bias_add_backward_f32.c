@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     diff_bias[c] += diff_dst[n, c, x]
 // for all n < N, c < C, x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/bias_add_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

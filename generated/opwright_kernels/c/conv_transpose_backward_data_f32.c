@@ -33,7 +33,7 @@
 // added one by one in the order that stands above each function, which depends on neither part nor parts. The
 // one rounding to f32 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
 
-#include "opwright_kernels.h"
+#include "opwright/conv_transpose_backward_data.h"
 #include "opwright_numeric.h"
 
 // 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.

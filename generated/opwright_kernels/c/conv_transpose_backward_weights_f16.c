@@ -35,7 +35,7 @@
 // added one by one in the order that stands above each function, which depends on neither part nor parts. The
 // one rounding to f16 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
 
-#include "opwright_kernels.h"
+#include "opwright/conv_transpose_backward_weights.h"
 #include "opwright_numeric.h"
 
 // One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.

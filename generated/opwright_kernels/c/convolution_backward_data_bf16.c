@@ -31,7 +31,7 @@
 // one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
 // over.
 
-#include "opwright_kernels.h"
+#include "opwright/convolution_backward_data.h"
 #include "opwright_numeric.h"
 
 // 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.

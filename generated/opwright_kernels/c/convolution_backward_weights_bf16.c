@@ -31,7 +31,7 @@
 // one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
 // over.
 
-#include "opwright_kernels.h"
+#include "opwright/convolution_backward_weights.h"
 #include "opwright_numeric.h"
 
 // One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.

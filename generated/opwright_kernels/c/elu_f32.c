@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[x] = select(src[x] >= 0, src[x], alpha * (2 * tanh(src[x] / 2) / (1 - tanh(src[x] / 2))))
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/elu.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -14,9 +14,8 @@
 //         gelu_tanh)
 //     diff_src[x] = diff_dst[x] * 0.5 * (1 + level[x] + near[x] * slope[x])
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/gelu_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -9,9 +9,8 @@
 //     dst[x] = 0.5 * src[x] * (1 + tanh(0.7978845608028654 * (src[x] + 0.044715 * src[x] * src[x] * src[x]))) (where
 //         mode is gelu_tanh)
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/gelu.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[x] = src_0[x] >= src_1[x]
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/greater_equal.h"
 #include "opwright_rows.h"
 
 typedef struct {

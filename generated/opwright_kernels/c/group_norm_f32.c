@@ -12,9 +12,8 @@
 //     dst[n, g * (C / G) + k, x] = gamma[g * (C / G) + k] * (src[n, g * (C / G) + k, x] - mean[n, g]) /
 //         sqrt(variance[n, g] + epsilon) + beta[g * (C / G) + k]
 // for all n < N, g < G, k < C / G, x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/group_norm.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     diff_src[x] = select(alpha * src[x] + beta > 0 and alpha * src[x] + beta < 1, alpha * diff_dst[x], 0)
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/hard_sigmoid_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     diff_src[x] = diff_dst[x] * select(src[x] <= -3, 0, select(src[x] >= 3, 1, (2 * src[x] + 3) / 6))
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/hard_swish_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -18,9 +18,8 @@
 //     diff_src[n, c, min(max(floor((2 * (A * o + B) + Q) / (2 * Q)), 0), I - 1)] += 0 (where mode is bilinear)
 //     diff_src[n, c, min(max(floor((2 * (A * o + B) + Q) / (2 * Q)), 0), I - 1)] += 0 (where mode is trilinear)
 // for all n < N, c < C, o < O, t < W.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/interpolate_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

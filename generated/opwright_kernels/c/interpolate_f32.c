@@ -17,9 +17,8 @@
 //     dst[n, c, o] = blend[n, c, o] (where mode is bilinear)
 //     dst[n, c, o] = blend[n, c, o] (where mode is trilinear)
 // for all n < N, c < C, o < O, t < W.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/interpolate.h"
 #include "opwright_rows.h"
 
 typedef struct {

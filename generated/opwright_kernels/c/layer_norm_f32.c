@@ -11,9 +11,8 @@
 //     variance[b] = spread[b] / prod(C)
 //     dst[b, c] = gamma[c] * (src[b, c] - mean[b]) / sqrt(variance[b] + epsilon) + beta[c]
 // for all b < B, c < C.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/layer_norm.h"
 #include "opwright_rows.h"
 
 typedef struct {

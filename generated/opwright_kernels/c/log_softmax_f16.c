@@ -9,9 +9,8 @@
 //     total[b, a] += exp(src[b, c, a] - peak[b, a])
 //     dst[b, c, a] = src[b, c, a] - peak[b, a] - log(total[b, a])
 // for all b < B, c < C, a < A.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/log_softmax.h"
 #include "opwright_rows.h"
 
 typedef struct {

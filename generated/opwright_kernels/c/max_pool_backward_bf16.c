@@ -9,9 +9,8 @@
 //     first[n, c, o] min= select(src[n, c, o * S + k * D - PB] == peak[n, c, o], number(k), inf)
 //     diff_src[n, c, o * S + k * D - PB] += select(number(k) == first[n, c, o], diff_dst[n, c, o], 0)
 // for all n < N, c < C, o < O, k < K.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/max_pool_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[n, c, o] max= src[n, c, o * S + k * D - PB]
 // for all n < N, c < C, o < O, k < K.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/max_pool.h"
 #include "opwright_rows.h"
 
 typedef struct {

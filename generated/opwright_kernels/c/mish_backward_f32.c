@@ -9,9 +9,8 @@
 //         (1 + exp(-src[x])), exp(src[x]) / (1 + exp(src[x]))) * (1 - pow(tanh(max(src[x], 0) +
 //         log1p(exp(-abs(src[x])))), 2)))
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/mish_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -10,9 +10,8 @@
 //     diff_slope[min(n, SN - 1), min(c, SC - 1), min(i, SI - 1)] += select(src[n, c, i] > 0, 0, src[n, c, i] *
 //         diff_dst[n, c, i])
 // for all n < N, c < C, i < I.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/prelu_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

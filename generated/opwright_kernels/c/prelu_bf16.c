@@ -8,9 +8,8 @@
 //     dst[n, c, i] = select(src[n, c, i] >= 0, src[n, c, i], slope[min(n, SN - 1), min(c, SC - 1), min(i, SI - 1)] *
 //         src[n, c, i])
 // for all n < N, c < C, i < I.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/prelu.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[k, 0] += abs(src[k, r])
 // for all k < K, r < R.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/reduce_l1.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -8,9 +8,8 @@
 //     total[k] += src[k, r] * src[k, r]
 //     dst[k, 0] = sqrt(total[k])
 // for all k < K, r < R.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/reduce_l2.h"
 #include "opwright_rows.h"
 
 typedef struct {

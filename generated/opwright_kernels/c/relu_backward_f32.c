@@ -8,9 +8,8 @@
 //     diff_src[x] = select(src[x] > 0, diff_dst[x], 0) (where use_dst is true)
 //     diff_src[x] = select(src[x] > 0, diff_dst[x], 0) (where use_dst is false)
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/relu_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -8,9 +8,8 @@
 //     total[b] += src[b, c] * src[b, c]
 //     dst[b, c] = gamma[c] * src[b, c] / sqrt(total[b] / prod(C) + epsilon)
 // for all b < B, c < C.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/rms_norm.h"
 #include "opwright_rows.h"
 
 typedef struct {

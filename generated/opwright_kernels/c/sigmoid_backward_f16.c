@@ -9,9 +9,8 @@
 //     diff_src[x] = diff_dst[x] * exp(-abs(src[x])) / ((1 + exp(-abs(src[x]))) * (1 + exp(-abs(src[x])))) (where
 //         use_dst is false)
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/sigmoid_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -8,9 +8,8 @@
 //     total[b, a] += diff_dst[b, c, a] * dst[b, c, a]
 //     diff_src[b, c, a] = dst[b, c, a] * (diff_dst[b, c, a] - total[b, a])
 // for all b < B, c < C, a < A.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/soft_max_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

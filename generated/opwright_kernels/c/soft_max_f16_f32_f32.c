@@ -14,9 +14,8 @@
 //         inf_as_zero)
 //     stats[b, o, a] = base[b, a] + log(total[b, a])
 // for all b < B, c < C, a < A, o < 1.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/soft_max.h"
 #include "opwright_rows.h"
 
 typedef struct {

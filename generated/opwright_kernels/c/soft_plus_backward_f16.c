@@ -8,9 +8,8 @@
 //     diff_src[x] = diff_dst[x] * select(beta * src[x] >= 0, 1 / (1 + exp(-beta * src[x])), exp(beta * src[x]) / (1 +
 //         exp(beta * src[x])))
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/soft_plus_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

@@ -8,9 +8,8 @@
 //     diff_src[x] = diff_dst[x] / (2 * src[x]) (where use_dst is true)
 //     diff_src[x] = diff_dst[x] / (2 * sqrt(src[x])) (where use_dst is false)
 // for all x < X.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/sqrt_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

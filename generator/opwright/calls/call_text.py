@@ -1,4 +1,5 @@
-"""Reads and writes a call as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`.
+"""Reads and writes a call as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`. An input that is
+joined from several arrays takes a list of tensors: `concat([f32[1,2], f32[1,3]], axis=1)`.
 
 In: text from anywhere. Out: a `CallText` of plain values, or a UsageError that says where it stops to make sense. The
 text is parsed, never evaluated; whether the names exist is not asked.
@@ -7,8 +8,9 @@ text is parsed, never evaluated; whether the names exist is not asked.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn, Union
+from typing import NoReturn, TypeVar, Union
 
 from ..errors import UsageError
 from .package import TENSOR_DTYPES
@@ -19,6 +21,7 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 _SAID = {"word": "a name", "integer": "an integer", "real": "a number"}
+T = TypeVar("T")
 Value = Union[bool, int, float, str, list[int], list[float]]  # noqa: UP007 (evaluated at run time)
 
 
@@ -29,8 +32,28 @@ class TensorText:
     dtype: str
     shape: tuple[int, ...]
 
+    @property
+    def parts(self) -> tuple[TensorText, ...]:
+        """The arrays of the argument: itself."""
+        return (self,)
+
     def __str__(self) -> str:
         return f"{self.dtype}{_said(list(self.shape))}"
+
+
+@dataclass(frozen=True)
+class ListText:
+    """`[f32[1,2], f32[1,3]]`: the arrays that an input is joined from."""
+
+    parts: tuple[TensorText, ...]
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.parts))}]"
+
+
+def each_part(given: TensorText | ListText, make: Callable[[TensorText], T]) -> T | list[T]:
+    """What is made of a tensor, or of every tensor of a list."""
+    return list(map(make, given.parts)) if isinstance(given, ListText) else make(given)
 
 
 def _said(value: Value) -> str:
@@ -44,10 +67,10 @@ def _said(value: Value) -> str:
 
 @dataclass(frozen=True)
 class CallText:
-    """A call as it is written: its function's name and its arguments by name, or a tensor by its place: `1`."""
+    """A call as it is written: its function's name and its arguments by name, or tensors by their place: `1`."""
 
     function: str
-    tensors: dict[str, TensorText] = field(default_factory=dict)
+    tensors: dict[str, TensorText | ListText] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -55,10 +78,10 @@ class CallText:
         tensors = [f"{tensor}" if n.isdigit() else f"{n} {tensor}" for n, tensor in self.tensors.items()]
         return f"{self.function}({', '.join([*tensors, *(f'{n}={_said(v)}' for n, v in self.values.items())])})"
 
-    def add(self, name: str, given: TensorText | Value) -> None:
+    def add(self, name: str, given: TensorText | ListText | Value) -> None:
         if name in self.tensors or name in self.values:
             raise UsageError(f"the argument {name!r} is given twice")
-        if isinstance(given, TensorText):
+        if isinstance(given, (TensorText, ListText)):
             self.tensors[name] = given
         else:
             self.values[name] = given
@@ -78,7 +101,7 @@ def parse(text: str) -> CallText:
     return call
 
 
-def parse_argument(text: str) -> tuple[str, TensorText | Value]:
+def parse_argument(text: str) -> tuple[str, TensorText | ListText | Value]:
     """One argument: `src=f32[1,4,4,8]`, `src f32[1,4,4,8]` or `strides=[1,1]`. Words need no quotes."""
     parser = _Parser(text)
     argument = parser.argument()
@@ -127,18 +150,24 @@ class _Parser:
         if kind != "end":
             self.fail("its end", at)
 
-    def argument(self, place: str = "") -> tuple[str, TensorText | Value]:
-        """An argument by its name, or a tensor by its place, if it may have one."""
+    def argument(self, place: str = "") -> tuple[str, TensorText | ListText | Value]:
+        """An argument by its name, or tensors by their place, if they may have one."""
+        if place and self.sees_tensors():
+            return place, self.tensors()
         name = self.take("word")
         if place and name in TENSOR_DTYPES and self.sees("["):
             return place, self.tensor(name)
+        if self.sees_tensors():
+            return name, self.tensors()
         if not self.sees("="):
             return name, self.tensor(self.take("word"))
         self.mark("=")
         return name, self.value()
 
-    def value(self) -> TensorText | Value:
+    def value(self) -> TensorText | ListText | Value:
         kind, text, at = self.tokens[self.next]
+        if self.sees_tensors():
+            return self.tensors()
         if self.sees("["):
             return self.numbers()
         if kind not in ("word", "integer", "real", "text"):
@@ -147,6 +176,19 @@ class _Parser:
         if kind == "word":
             return self.tensor(text) if self.sees("[") else {"true": True, "false": False}.get(text, text)
         return int(text) if kind == "integer" else float(text) if kind == "real" else text[1:-1]
+
+    def sees_tensors(self) -> bool:
+        """Whether a list begins here whose first entry is a word, as that of a tensor is."""
+        return self.sees("[") and self.tokens[self.next + 1][0] == "word"
+
+    def tensors(self) -> ListText:
+        self.mark("[")
+        parts = [self.tensor(self.take("word"))]
+        while not self.sees("]"):
+            self.mark(",")
+            parts.append(self.tensor(self.take("word")))
+        self.mark("]")
+        return ListText(tuple(parts))
 
     def tensor(self, dtype: str) -> TensorText:
         if dtype not in TENSOR_DTYPES:

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from ..calls import call_text
-from ..calls.call_text import CallText
+from ..calls.call_text import CallText, each_part
 from ..calls.package import TENSOR_DTYPES, function_of, kernels, refusals
 from ..console import console, say, table
 from ..errors import UsageError
@@ -98,13 +98,15 @@ def explanation(package: Any, call: CallText) -> Any:
     parameters = inspect.signature(getattr(package, function)).parameters.values()
     inputs = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
     arguments: dict[str, Any] = {
-        name: package.TensorSpec(tensor.shape, TENSOR_DTYPES[tensor.dtype]) for name, tensor in call.tensors.items()
+        name: each_part(given, lambda tensor: package.TensorSpec(tensor.shape, TENSOR_DTYPES[tensor.dtype]))
+        for name, given in call.tensors.items()
     }
     for name, value in call.values.items():
         arguments[name] = _int32(name, value) if name in inputs and isinstance(value, list) else value
+    unnamed = [arguments.pop(place) for place in sorted(filter(str.isdigit, arguments), key=int)]
     with refusals(package):
         try:
-            return package.explain(function, **arguments)
+            return package.explain(function, *unnamed, **arguments)
         except package.SpecError:
             raise
         except TypeError as error:  # an argument that is missing, or that there is not

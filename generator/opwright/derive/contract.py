@@ -127,7 +127,7 @@ class _Contract:
         left, right = self.term(tree.left, letters), self.term(tree.right, letters)
         if tree.op in ("+", "-", "*"):
             made = _combined(tree.op, left, right)
-            if made is not None and made.symbols == left.symbols | right.symbols:
+            if made is not None and made.symbols == left.symbols | right.symbols and not _cancels(tree.op, left, right):
                 return made
         sides = [left.terms, right.terms]
         return Poly.symbol(digest([tree.op, sorted(sides) if tree.op in IN_ANY_ORDER else sides]))
@@ -282,6 +282,14 @@ def _combined(op: str, left: Poly, right: Poly) -> Poly | None:
         return ALGEBRA[op](left, right)
     except NotPolynomial:
         return None
+
+
+def _cancels(op: str, left: Poly, right: Poly) -> bool:
+    """Whether a sum or difference takes a part away from another one, which inf - inf would tell."""
+    if op == "*":
+        return False
+    factors, sign = dict(left.terms), -1 if op == "-" else 1
+    return any(factors.get(monomial, 0) * factor * sign < 0 for monomial, factor in right.terms)
 
 
 def _number(text: str) -> str:

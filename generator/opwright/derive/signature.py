@@ -73,6 +73,16 @@ PORTABLE_NAMES = frozenset({SIZES, *(parameter.name for parameter in PART)})
 FAST_NAMES = frozenset({SIZES, *(parameter.name for parameter in TEAM)})
 
 
+def header(op: Op) -> str:
+    """The header that declares an operation's kernels, as C files include it."""
+    return f"opwright/{op.function}.h"
+
+
+def header_path(op: Op) -> str:
+    """Where it lies in the package."""
+    return f"include/{header(op)}"
+
+
 def sizes_type(op: Op) -> str:
     return f"opwright_{op.function}_sizes"
 

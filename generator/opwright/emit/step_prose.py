@@ -112,7 +112,6 @@ def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
     for line in steps_text(op):
         lines += prose.wrapped(line, "    ", 116, "    ")
     lines += prose.wrapped(f"for all {prose.ranges(op)}.")
-    lines += prose.wrapped("include/opwright_kernels.h says what kernels of steps have in common.")
     return lines
 
 

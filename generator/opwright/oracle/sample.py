@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..language.expr import Inexact
 from ..language.model import Attribute, Op
 from ..language.types import symbol_kinds, symbol_of
 from .extents import Fact, Facts, each, shape_of
-from .validate import NUMPY, Array, Validation, validate
+from .validate import NUMPY, Array, Validation, Validator
 
 SEED = 20240229
 COLUMNS = 20  # legal settings of one spatial axis that calls are combined from
@@ -48,11 +48,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Arguments:
-    """By name: type and shape of each tensor, the vectors that state a shape, and the attributes."""
+    """By name: type and shape of each tensor, the vectors that state a shape, the attributes, and the shapes of the
+    arrays that an input is joined from."""
 
     tensors: dict[str, tuple[str, tuple[int, ...]]]
     vectors: dict[str, list[int]]
     values: dict[str, Any]
+    lists: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
 
 
 def numbers(op: Op) -> list[Attribute]:
@@ -112,6 +114,23 @@ def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Validation]]:
             yield call
         if made == CALLS:
             return
+
+
+class _RefusedError(Exception):
+    """A rule is broken; which others are does not matter."""
+
+
+class _Legal(Validator):
+    """Validates a call up to the first rule that it breaks: most samples break one."""
+
+    def note(self, rule: str) -> None:
+        raise _RefusedError(rule)
+
+    def blame(self, facts: Facts) -> None:
+        self.check_constraints(facts)  # which most samples break
+        for name in self.shapes:
+            if self.contradicts(name, facts):
+                self.note(f"{name}-shape")
 
 
 class _Sampler:
@@ -183,9 +202,11 @@ class _Sampler:
         except Inexact:
             return None
         inputs = [self.array(made, tensor.name) for tensor in op.inputs]
-        validation = validate(op, inputs, made.values)
-        cells = math.prod(validation.shape or ())
-        return (setting, inputs, validation) if validation.accepted and cells <= MAX_CELLS else None
+        try:
+            validation = _Legal(op, inputs, made.values).validation()
+        except _RefusedError:
+            return None
+        return (setting, inputs, validation) if math.prod(validation.shape or ()) <= MAX_CELLS else None
 
     def array(self, made: Arguments, name: str) -> Array | None:
         if name in made.vectors:

@@ -33,7 +33,7 @@ class StepSetting:
 
     `sizes` are the symbols of dimensions, a tuple for a run and for one value per axis; `values` the attributes that
     the call states; `given` the optional inputs that it gives, `row` the types. `turns` says, by the name of an
-    attribute that places axes, an input that is stretched or a size that may lack, which of the ways is taken.
+    attribute that places axes, an input that is stretched or joined or a size that may lack, which way is taken.
     """
 
     sizes: Mapping[str, Any]
@@ -71,7 +71,9 @@ def samples(op: Op, rng: np.random.Generator) -> Iterator[StepSetting]:
         stated = [a for a in op.attributes if a.required or placing(a) or rng.random() < 0.6]
         values = {a.name or "": _value(a, sizes, rank, rng) for a in stated if not placing(a) and not a.dtype_of}
         values |= {a.name or "": None for a in stated if placing(a) or a.dtype_of}
-        names = [a.name or "" for a in op.attributes if placing(a)] + [t.name for t in op.inputs if t.broadcast]
+        names = [a.name or "" for a in op.attributes if placing(a)] + [
+            t.name for t in op.inputs if t.broadcast or t.joined
+        ]
         names += sorted(lackable(op))
         yield StepSetting(
             sizes,
@@ -210,6 +212,7 @@ class _Call:
         for tensor in self.op.outputs:
             if any(attribute.order_of == tensor.name for attribute in self.op.attributes):
                 self.shape(tensor)
+        lists = {name: self.parts(self.op.tensor(name), shape) for name, (_, shape) in tensors.items()}
         values: dict[str, Any] = {}
         for attribute in self.op.attributes:
             name = attribute.name or ""
@@ -218,7 +221,18 @@ class _Call:
                 values[name] = self.places.get(name, said)
                 if attribute.dtype_of:
                     values[name] = self.setting.row[attribute.dtype_of]
-        return Arguments(tensors, {}, {name: value for name, value in values.items() if value is not None})
+        stated = {name: value for name, value in values.items() if value is not None}
+        return Arguments(tensors, {}, stated, {name: parts for name, parts in lists.items() if parts})
+
+    def parts(self, tensor: Tensor, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The shapes of the arrays that an input is joined from: up to four, all but the last of extent 1."""
+        if not tensor.joined:
+            return []
+        extents = self.extents(tensor)
+        order = list(extents)
+        at = sum(len(extents[axis]) for axis in order[: order.index(tensor.joined)])
+        single = max(min(self.setting.turns.get(tensor.name, 0), shape[at] - 1), 0)
+        return [(*shape[:at], extent, *shape[at + 1 :]) for extent in (1,) * single + (shape[at] - single,)]
 
 
 def _inside(tree: Expr) -> Expr:

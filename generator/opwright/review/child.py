@@ -1,8 +1,8 @@
 """The process in which a review runs generated kernels, because one of them may crash or never end.
 
 In: the current folder holds the package `opwright_kernels`, `calls.json` and `inputs.npz`; the arguments are the number
-of the first call to make and the seconds that a call may take. Out: a line of JSON per call, and `<number>.npy` for
-each result. Arrays travel as unsigned integers of their types' sizes. Knows the package by its public names only.
+of the first call to make and the seconds that a call may take. Out: a line of JSON per call, and `<number>.<place>.npy`
+for each output. Arrays travel as unsigned integers of their types' sizes. Knows the package by its public names only.
 """
 
 from __future__ import annotations
@@ -36,9 +36,15 @@ def main(first: int, seconds: int) -> None:
     with np.load("inputs.npz", allow_pickle=False) as arrays:
         for number, call in enumerate(calls):
             if number >= first:
-                inputs = {name: arrays[key].view(DTYPES[dtype]) for name, (key, dtype) in call["tensors"].items()}
+                inputs = {name: _given(arrays, tensor) for name, tensor in call["tensors"].items()}
                 inputs |= {name: np.array(vector, np.int32) for name, vector in call["vectors"].items()}
                 print(json.dumps({"call": number, **_made(package, call, inputs, number, seconds)}), flush=True)
+
+
+def _given(arrays: Any, tensor: dict[str, Any]) -> Any:
+    """A tensor, or a list of those that an input is joined from."""
+    parts = [arrays[key].view(DTYPES[dtype]) for key, dtype in tensor["parts"]]
+    return parts if tensor["list"] else parts[0]
 
 
 def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: int, seconds: int) -> dict[str, Any]:
@@ -52,8 +58,6 @@ def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: in
         signal.alarm(seconds)  # unheeded it ends the process, whatever C is doing
         result = getattr(package, call["function"])(*places, **arguments, threads=1)
         signal.alarm(0)
-        if isinstance(result, tuple):  # the cells of all results behind each other
-            result = np.concatenate([output.ravel().astype(np.float64) for output in result])
     except package.SpecError as error:
         return {"rule": error.rule}
     except package.BuildError as error:
@@ -62,9 +66,11 @@ def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: in
         return {"rule": f"TypeError: {error}"}
     except Exception as error:  # whatever it is, it is told
         return {"trouble": f"{type(error).__name__}: {error}"}
-    np.save(f"{number}.npy", np.ascontiguousarray(result).view(f"u{result.dtype.itemsize}"))
-    dtype = next(word for word, dtype in DTYPES.items() if dtype == result.dtype)
-    return {"dtype": dtype, "shape": list(result.shape), "kernel": kernel}
+    outputs = result if isinstance(result, tuple) else (result,)
+    for place, output in enumerate(outputs):
+        np.save(f"{number}.{place}.npy", np.ascontiguousarray(output).view(f"u{output.dtype.itemsize}"))
+    told = [(next(word for word, dtype in DTYPES.items() if dtype == o.dtype), list(o.shape)) for o in outputs]
+    return {"outputs": told, "kernel": kernel}
 
 
 if __name__ == "__main__":

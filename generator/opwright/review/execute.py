@@ -32,7 +32,7 @@ from ..oracle.witness import check
 from ..project import Project
 from .child import PACKAGE
 from .evidence import Outcome
-from .readings import Reading, data, terms
+from .readings import Reading, data, one_array, terms
 
 # Seconds for everything that one process does, of which a cold build is the greatest part: 3 s (AMD Zen 5, two cores).
 PATIENCE = 180
@@ -42,12 +42,17 @@ CHILD = [sys.executable, "-m", "opwright.review.child"]
 
 @dataclass(frozen=True)
 class Executed:
-    """What a package did with a call, and by which kernel; `trouble` where it gave no answer."""
+    """What a package did with a call, all of its outputs, and by which kernel; `trouble` where it gave no answer."""
 
     outcome: Outcome | None = None
-    result: Array | None = None
+    results: tuple[Array, ...] = ()
     kernel: str = ""
     trouble: str = ""
+
+    @property
+    def result(self) -> Array | None:
+        """As Reading.result has it."""
+        return one_array(self.results) if self.results else None
 
 
 def execute(
@@ -95,10 +100,12 @@ def _requests(op: Op, calls: Sequence[CallText], values: str, folder: Path) -> N
     requests = []
     for number, call in enumerate(calls):
         tensors = {}
-        for name, array in data(call, values).items():
-            key = f"{number}.{name}"
-            arrays[key] = array.view(f"u{array.dtype.itemsize}")
-            tensors[name] = (key, call.tensors[name].dtype)
+        for name, given in data(call, values).items():
+            parts = given if isinstance(given, list) else [given]
+            keys = [f"{number}.{name}.{place}" for place in range(len(parts))]
+            arrays |= {key: part.view(f"u{part.dtype.itemsize}") for key, part in zip(keys, parts, strict=True)}
+            dtypes = [part.dtype for part in call.tensors[name].parts]
+            tensors[name] = {"parts": list(zip(keys, dtypes, strict=True)), "list": isinstance(given, list)}
         vectors = {name: value for name, value in call.values.items() if name in inputs and isinstance(value, list)}
         others = {name: value for name, value in call.values.items() if name not in vectors}
         requests.append({"function": call.function, "tensors": tensors, "vectors": vectors, "values": others})
@@ -143,9 +150,13 @@ def _answer(folder: Path, line: str) -> Executed:
         return Executed(trouble=answer["trouble"])
     if "rule" in answer:
         return Executed(Outcome((answer["rule"],)))
-    stored = np.load(folder / f"{answer['call']}.npy", allow_pickle=False)
-    outcome = Outcome((), answer["dtype"], tuple(answer["shape"]))
-    return Executed(outcome, stored.view(NUMPY[answer["dtype"]]).reshape(outcome.shape), answer["kernel"])
+    outputs = [(dtype, tuple(shape)) for dtype, shape in answer["outputs"]]
+    results = []
+    for place, (dtype, shape) in enumerate(outputs):
+        stored = np.load(folder / f"{answer['call']}.{place}.npy", allow_pickle=False)
+        results.append(stored.view(NUMPY[dtype]).reshape(shape))
+    (dtype, shape), *others = outputs
+    return Executed(Outcome((), dtype, shape, tuple(others)), tuple(results), answer["kernel"])
 
 
 def disagreement(expected: Reading, found: Executed) -> str:
@@ -157,7 +168,8 @@ def disagreement(expected: Reading, found: Executed) -> str:
         if expected.result is None or found.result is None:
             return ""
         count = terms(expected.op, expected.validation)
-        verdict = check(expected.op, *expected.arguments, count, found.result)
+        results = found.results if expected.op.stepped else found.result
+        verdict = check(expected.op, *expected.arguments, count, results)
         return "" if verdict.right else f"the kernel's values are wrong: {verdict}"
     if not told.accepted and not expected.outcome.accepted:
         (rule,) = told.rules

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from ..derive.signature import header_path
 from ..language.library import Library
 from ..language.model import Op
 from ..language.source import Mark
@@ -101,7 +102,7 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     effect = impact.impact(project, before, after, edits)
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
-    found += _declared(effect, waivers, reproduce)
+    found += _declared(after, effect, waivers, reproduce)
     found += [_noted(note, waivers, reproduce) for note in lint.lint(after)]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
@@ -115,7 +116,7 @@ def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:
     return [e for e in edits if not only or any(m and PurePosixPath(m.file).name == only for m in (e.old, e.new))]
 
 
-def _declared(effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
+def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
     """One finding for all C declarations that changed under their names."""
     changed = {name: sides for symbols in effect.declared.values() for name, sides in symbols.items()}
     if not changed:
@@ -124,7 +125,8 @@ def _declared(effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]
     path = first if len(changed) == 1 else f"{first} and {len(changed) - 1} more"
     ops = tuple(op for op, symbols in effect.declared.items() if symbols)
     edit = Edit("symbol-declaration-changed", "", path, *changed[first], None, None, lambda op: op)
-    return [_finding(RULES[edit.rule], ops, edit, Moved(frozenset({impact.HEADER})), waivers, reproduce)]
+    headers = frozenset(header_path(op) for op in after.ops if op.op in ops)
+    return [_finding(RULES[edit.rule], ops, edit, Moved(headers), waivers, reproduce)]
 
 
 def _noted(note: lint.Note, waivers: Waivers, reproduce: str) -> Finding:

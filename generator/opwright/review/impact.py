@@ -29,9 +29,10 @@ from typing import Any
 
 from .. import parallel
 from ..derive.as_steps import as_steps
-from ..derive.signature import signatures
+from ..derive.signature import header_path, signatures
 from ..derive.variants import expand
 from ..emit import render
+from ..emit.output import Output
 from ..language.library import Library, Page
 from ..language.model import Op
 from ..project import Project
@@ -46,9 +47,10 @@ _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
 _FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^KERNEL\((\w+), (\w+)\)$", re.MULTILINE)
-HEADER = "include/opwright_kernels.h"
 _DECLARATION = re.compile(
-    r"^typedef struct (?P<type>\w+) \{.*?^\} \w+;|^void (?P<function>\w+)\(.*?\);", re.MULTILINE | re.DOTALL
+    r"^typedef struct (?P<type>\w+) \{.*?^\} \w+;|^void (?P<function>\w+)\(.*?\);"
+    r"|^typedef void (?P<of>\w+)\([^;]*\);\n(?P=of)\n(?P<functions>[\s\w,]+);",  # kernels of steps
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -143,10 +145,13 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
     return ((found[1], forms[found[2]] + macro) for found in _ENTRY.finditer(text))
 
 
-def _declarations(header: str) -> Iterator[tuple[str, str]]:
-    """The structs and functions that a header declares, without its comments."""
-    for found in _DECLARATION.finditer(header):
-        yield found["type"] or found["function"], " ".join(re.sub(r"//[^\n]*", "", found[0]).split())
+def _declarations(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The structs and functions that an operation's header declares, without its comments."""
+    for found in _DECLARATION.finditer(files[header_path(op)]) if op else ():
+        names = found["functions"] or found["type"] or found["function"]
+        declaration = found[0].removesuffix(f"{names};") if found["functions"] else found[0]
+        text = " ".join(re.sub(r"//[^\n]*", "", declaration).split())
+        yield from ((name, text) for name in re.findall(r"\w+", names))
 
 
 def seen(root: Library) -> Mapping[str, object]:
@@ -200,14 +205,14 @@ class Carried:
         both = {cls: known.get(cls, frozenset()) | attributes.get(cls, frozenset()) for cls in {*known, *attributes}}
         self.attributes[template] = both
 
-    def outputs(self, library: Library) -> dict[str, render.Output]:
+    def outputs(self, library: Library) -> dict[str, Output]:
         """The outputs that are compared. A file that is copied stays."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
         outputs = render.outputs(library, self.project.templates, folder)
         copied = {path for path, output in outputs.items() if output.template and not output.rendered}
         return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
 
-    def anew(self, path: str, output: render.Output, kernels: frozenset[str]) -> Taken:
+    def anew(self, path: str, output: Output, kernels: frozenset[str]) -> Taken:
         known = self.made.get(path)
         attributes = known.attributes if known else self.attributes.get(output.template, {})
         return taken(path, output.view(), attributes, kernels)
@@ -341,7 +346,7 @@ def _of_op(
         ):
             if names:
                 result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
-    was, now_ = (dict(_declarations(made.get(HEADER, ""))) for made in (base, head))
+    was, now_ = (dict(_declarations(op, files)) for op, files in zip(ops, (base, head), strict=True))
     kept = was.keys() & now_.keys()
     result.declared[name] = {symbol: (was[symbol], now_[symbol]) for symbol in kept if was[symbol] != now_[symbol]}
     result.foreseen, result.observed, result.texts = prediction, proof, (base, head)

@@ -10,13 +10,13 @@ import dataclasses
 import functools
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..calls.call_text import CallText
+from ..calls.call_text import CallText, TensorText, each_part
 from ..emit.python_module import parameter_name
 from ..language.evaluate import evaluate
 from ..language.model import Op
@@ -30,6 +30,7 @@ from ..oracle.validate_steps import validate_steps
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
+Given = dict[str, Array | list[Array]]  # the tensors of a call, of some a list
 TERMS = 2**16  # index tuples that the interpreter visits for one call
 ROUNDINGS = {"f64": 1e-9, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # some units in the last place of each type
 
@@ -39,7 +40,7 @@ class Reading:
 
     def __init__(self, op: Op | None, call: CallText, tensors: Tensors | None = None) -> None:
         self.outcome, self.op, self.call = NO_OPERATION, op, call
-        self.tensors = tensors or Tensors(call)
+        self.tensors = tensors or Tensors(call, values_of(op))
         if op is None or op.function != call.function:
             return
         arguments = taken(op, call, self.tensors.empty)
@@ -53,7 +54,7 @@ class Reading:
             self.outcome = Outcome((), dtype, shape, tuple(others))
 
     @functools.cached_property
-    def arguments(self) -> tuple[list[Array | None], dict[str, Any]]:
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """The inputs, filled with numbers, and the attributes."""
         assert self.op is not None
         return taken(self.op, self.call, self.tensors.filled)
@@ -66,10 +67,7 @@ class Reading:
             return None
         if not self.op.stepped:
             return compute(self.op, *self.arguments)
-        outputs: list[Array] = list(compute_steps(self.op, *self.arguments).values())
-        if len(outputs) == 1:
-            return outputs[0]
-        return np.concatenate([output.ravel().astype(np.float64) for output in outputs])
+        return one_array(list(compute_steps(self.op, *self.arguments).values()))
 
     @property
     def rounds(self) -> float:
@@ -108,36 +106,60 @@ def _meaning(op: Op) -> str:
 class Tensors:
     """The tensors of a call that both sides read: shapes are validated first, and most calls need no more."""
 
-    def __init__(self, call: CallText) -> None:
-        self.call = call
+    def __init__(self, call: CallText, values: str = "integers") -> None:
+        self.call, self.values = call, values
 
     @functools.cached_property
-    def empty(self) -> dict[str, Array]:
+    def empty(self) -> Given:
         """Of the right shapes and types, without memory."""
-        tensors = self.call.tensors.items()
-        return {name: np.broadcast_to(np.zeros((), NUMPY[t.dtype]), t.shape) for name, t in tensors}
+
+        def blank(tensor: TensorText) -> Array:
+            return np.broadcast_to(np.zeros((), NUMPY[tensor.dtype]), tensor.shape)
+
+        return {name: each_part(given, blank) for name, given in self.call.tensors.items()}
 
     @functools.cached_property
-    def filled(self) -> dict[str, Array]:
-        return data(self.call)
+    def filled(self) -> Given:
+        return data(self.call, self.values)
+
+
+def _mixed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Small integers, a few quarters, and a few numbers beyond what formulas cap."""
+    kind = rng.random(shape)
+    small = rng.integers(-4, 5, shape)
+    return np.where(kind < 0.7, small, np.where(kind < 0.9, small / 4, 25 * small))
 
 
 DATA: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "integers": lambda rng, shape: rng.integers(-4, 5, shape),
+    "mixed": _mixed,
     "normal": lambda rng, shape: rng.standard_normal(shape),
 }
 
 
-def data(call: CallText, values: str = "integers") -> dict[str, Array]:
+def values_of(*sides: Op | None) -> str:
+    """Which of DATA shows a difference: what reduces and rounds once shows it on integers, on which sums are exact."""
+    return "mixed" if any(op is not None and op.stepped for op in sides) else "integers"
+
+
+def data(call: CallText, values: str = "integers") -> Given:
     """The tensors of a call: numbers that follow from each tensor's name and shape, exact unless `normal` are asked."""
-    found = {}
-    for name, tensor in call.tensors.items():
+
+    def filled(name: str, tensor: TensorText) -> Array:
         rng = np.random.default_rng(zlib.crc32(f"{name}{tensor.shape}".encode()))
-        found[name] = DATA[values](rng, tensor.shape).astype(NUMPY[tensor.dtype])
-    return found
+        return DATA[values](rng, tensor.shape).astype(NUMPY[tensor.dtype])
+
+    return {name: each_part(given, functools.partial(filled, name)) for name, given in call.tensors.items()}
 
 
-def taken(op: Op, call: CallText, tensors: Mapping[str, Array]) -> tuple[list[Array | None], dict[str, Any]]:
+def one_array(outputs: Sequence[Array]) -> Array:
+    """An output, or the cells of several behind each other."""
+    if len(outputs) == 1:
+        return outputs[0]
+    return np.concatenate([output.ravel().astype(np.float64) for output in outputs])
+
+
+def taken(op: Op, call: CallText, tensors: Given) -> tuple[list[Any], dict[str, Any]]:
     """The inputs and attributes of a call as an operation takes them; what it has no name for is an attribute."""
     names = [parameter_name(tensor) for tensor in op.inputs]
     places = dict(zip(map(str, range(1, len(names) + 1)), names, strict=True))  # of tensors without a name
@@ -209,7 +231,7 @@ class Sides:
 
     def read(self, call: CallText, known: Reading | None = None) -> tuple[Reading, Reading]:
         """The call as either side has it; `known` has been read before."""
-        tensors = known.tensors if known and known.call == call else Tensors(call)
+        tensors = known.tensors if known and known.call == call else Tensors(call, values_of(self.base, self.head))
         found = known if known and known.tensors is tensors else None
         base, head = (
             found if found and found.op is op else Reading(op, call, tensors) for op in (self.base, self.head)

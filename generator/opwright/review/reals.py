@@ -1,7 +1,9 @@
 """Formulas over elements of tensors as sums of products, so that those which differ by rounding only are equal.
 
 In: a formula, and how its integer parts are read. Out: its form; equal forms give the same values but for rounding.
-Nothing is cancelled, taken out of min or max, or multiplied by zero: infinities, NaN and signs would tell.
+Nothing is cancelled, taken out of min or max, or multiplied by zero, and no sum is taken apart by a factor that may be
+infinite: infinities, NaN and signs would tell. What stands under floor and ceil is compared as it is computed, for
+there a rounding makes a jump.
 """
 
 from __future__ import annotations
@@ -44,14 +46,8 @@ class Reals:
         if isinstance(tree, Binary) and tree.op in "*/":
             left, right = self.form(tree.left), self.form(tree.right)
             return _times(left, right if tree.op == "*" else _inverse(right))
-        if isinstance(tree, Binary) and tree.op == "%":
-            return _one(("%", self.form(tree.left), self.form(tree.right)))
         if isinstance(tree, Call) and tree.function in ("min", "max"):
             return _one((tree.function, frozenset(map(self.form, tree.arguments))))
-        if isinstance(tree, Call) and tree.function in ("floor", "ceil"):
-            (inner,) = tree.arguments
-            assert isinstance(inner, Binary)
-            return _one((tree.function, self.form(inner.left), self.form(inner.right)))
         if isinstance(tree, Call) and tree.function == "select":
             condition, *choices = tree.arguments
             return _one(("select", self.exact(condition), *map(self.form, choices)))
@@ -85,28 +81,36 @@ def _sum(left: Form, right: Form) -> Form:
         raise Unproven  # -0.0 + 0 is 0.0
     terms = dict(left)
     for product, factor in right:
-        terms[product] = terms.get(product, Fraction(0)) + factor
-        if not terms[product]:
+        if terms.get(product, 0) * factor < 0:  # inf - inf is NaN
             raise Unproven
+        terms[product] = terms.get(product, Fraction(0)) + factor
     return frozenset(terms.items())
 
 
 def _times(left: Form, right: Form) -> Form:
     if not left or not right or len(left) * len(right) > MAX_TERMS:
         raise Unproven
+    if not (_number(left) or _number(right)):
+        left, right = _whole(left), _whole(right)
     terms: dict[Product, Fraction] = {}
     for ours, a in left:
         for theirs, b in right:
             powers = dict(ours)
             for key, power in theirs:
-                powers[key] = powers.get(key, 0) + power
-                if abs(powers[key]) < abs(power):
+                if powers.get(key, 0) * power < 0:  # 0 / 0 is NaN
                     raise Unproven
-            product = tuple(sorted(powers.items(), key=repr))
-            terms[product] = terms.get(product, Fraction(0)) + a * b
-            if not terms[product]:
-                raise Unproven
+                powers[key] = powers.get(key, 0) + power
+            terms[tuple(sorted(powers.items(), key=repr))] = a * b
     return frozenset(terms.items())
+
+
+def _number(form: Form) -> bool:
+    return all(not product for product, _ in form)
+
+
+def _whole(form: Form) -> Form:
+    """A sum as one factor."""
+    return form if len(form) == 1 else frozenset({(((form, 1),), Fraction(1))})
 
 
 def _inverse(form: Form) -> Form:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..calls.call_text import CallText, TensorText
+from ..calls.call_text import CallText, ListText, TensorText
 from ..emit.python_module import parameter_name
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
@@ -51,7 +51,8 @@ def _empty(made: Arguments, name: str) -> Any:
     if name not in made.tensors:
         return None
     dtype, shape = made.tensors[name]
-    return np.broadcast_to(np.zeros((), NUMPY[dtype]), shape)
+    parts = [np.broadcast_to(np.zeros((), NUMPY[dtype]), part) for part in made.lists.get(name, [shape])]
+    return parts if name in made.lists else parts[0]
 
 
 def _size(setting: StepSetting) -> int:
@@ -151,7 +152,12 @@ class StepPlace(Place[StepSetting]):
         }
         return CallText(
             self.op.function,
-            {names[name]: TensorText(dtype, shape) for name, (dtype, shape) in made.tensors.items()},
+            {
+                names[name]: ListText(tuple(TensorText(dtype, part) for part in made.lists[name]))
+                if name in made.lists
+                else TensorText(dtype, shape)
+                for name, (dtype, shape) in made.tensors.items()
+            },
             {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()},
         )
 

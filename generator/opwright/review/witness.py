@@ -26,7 +26,7 @@ from ..project import Project
 from .evidence import ERROR, NO_OPERATION, SAME, Witness
 from .execute import Executed, disagreement, execute
 from .findings import Finding, Review
-from .readings import Sides
+from .readings import Sides, values_of
 from .rules import SEVERITIES, Rule
 from .search import Found, has_calls, search
 from .sides import Side
@@ -159,7 +159,7 @@ def _sides(libraries: tuple[Library, Library], finding: Finding) -> Iterator[tup
 def called(project: Project, base: Side, head: Side, call: CallText) -> Witness:
     """What both sides do with a call that somebody wrote."""
     libraries = (base.library(), head.library())
-    if sum(math.prod(tensor.shape) for tensor in call.tensors.values()) > LARGEST:
+    if sum(math.prod(tensor.shape) for given in call.tensors.values() for tensor in given.parts) > LARGEST:
         raise UsageError(f"the call's tensors have more than {LARGEST} cells")
     ops = [next((op for op in library.ops if op.function == call.function), None) for library in libraries]
     if not any(ops):
@@ -174,14 +174,15 @@ Answers = dict[tuple[int, int], Iterator[Executed]]
 
 def _executed(project: Project, libraries: tuple[Library, Library], cases: Sequence[Case]) -> Answers:
     """The calls of all cases, each package of a side made once: its answers in the order of the cases."""
-    jobs: dict[tuple[int, int], tuple[Op, list[CallText]]] = {}
+    jobs: dict[tuple[int, int], tuple[Op, str, list[CallText]]] = {}
     for case in cases:
+        values = values_of(case.sides.base, case.sides.head)
         for key, op in case.packages():
-            if not op.stepped:  # what steps compute, the interpreter tells
-                jobs.setdefault(key, (op, []))[1].append(case.call)
+            jobs.setdefault(key, (op, values, []))[2].append(case.call)
     with ThreadPoolExecutor(2) as pool:  # two packages at a time
         runs = {
-            key: pool.submit(execute, project, op, libraries[key[0]].pages, calls) for key, (op, calls) in jobs.items()
+            key: pool.submit(execute, project, op, libraries[key[0]].pages, calls, values)
+            for key, (op, values, calls) in jobs.items()
         }
         return {key: iter(run.result()) for key, run in runs.items()}
 
@@ -227,9 +228,12 @@ def command_of(base: str, head: str) -> list[str]:
 
 def values_differ(old: Array, new: Array) -> str:
     """Where two results of one shape and type differ, and by how much."""
-    wrong = np.argwhere(~((old == new) | (np.isnan(old) & np.isnan(new))))
+    was, now = old.astype(np.float64), new.astype(np.float64)
+    wrong = np.argwhere(~((was == now) | (np.isnan(was) & np.isnan(now))))
     if not len(wrong):
         return SAME
     cell = tuple(map(int, wrong[0]))
-    first = f"{list(cell)}: {float(old[cell]):g} -> {float(new[cell]):g}"
-    return f"{len(wrong)} of {old.size} values differ, first {first}; largest difference {ulps(old, new)} ulp"
+    first = f"{list(cell)}: {was[cell]:g} -> {now[cell]:g}"
+    whole = old.dtype.kind in "iub" or old.dtype.itemsize == 1
+    far = f"{abs(was - now).max():g}" if whole else f"{ulps(old, new)} ulp"
+    return f"{len(wrong)} of {old.size} values differ, first {first}; largest difference {far}"

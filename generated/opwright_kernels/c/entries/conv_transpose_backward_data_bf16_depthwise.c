@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-#include "opwright_kernels.h"
+#include "opwright/conv_transpose_backward_data.h"
 #include "solves.h"
 
 static opwright_problem ncx_iox(const opwright_conv_transpose_backward_data_sizes *s)

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#include "opwright_kernels.h"
+#include "opwright/convolution_backward_data.h"
 #include "solves.h"
 
 static opwright_problem ncx_oix(const opwright_convolution_backward_data_sizes *s)
