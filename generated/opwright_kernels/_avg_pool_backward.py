@@ -266,6 +266,8 @@ OPERATION = StepOperation(
         ),
     ),
     dtype_attributes={},
+    laid_out={"diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
+    states={"src_shape": "diff_src"},
 )
 
 

@@ -10,9 +10,8 @@
 //     share[n, c, o] = diff_dst[n, c, o] / prod(K) (where exclude_pad is false)
 //     diff_src[n, c, o * S + k - PB] += share[n, c, o]
 // for all n < N, c < C, o < O, k < K.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/avg_pool_backward.h"
 #include "opwright_rows.h"
 
 typedef struct {

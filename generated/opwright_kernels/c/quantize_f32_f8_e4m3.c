@@ -7,9 +7,8 @@
 // Computes step by step, each for all values of its letters, which run from 0,
 //     dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]
 // for all b < B, c < C, a < A.
-// include/opwright_kernels.h says what kernels of steps have in common.
 
-#include "opwright_kernels.h"
+#include "opwright/quantize.h"
 #include "opwright_rows.h"
 
 typedef struct {
