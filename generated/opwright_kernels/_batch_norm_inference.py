@@ -248,6 +248,7 @@ OPERATION = StepOperation(
     ),
     in_place={"dst": ("src",)},
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
 )
 
 

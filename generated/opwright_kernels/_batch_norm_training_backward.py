@@ -318,6 +318,7 @@ OPERATION = StepOperation(
         ),
     ),
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -163,6 +163,10 @@ OPERATION = StepOperation(
     ),
     in_place={"dst": ("src",)},
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
+    relations=(
+        Related("gradient", "BiasAddBackward", "bias", {"diff_dst": "dst", "diff_bias": "bias"}, {}),
+    ),
 )
 
 

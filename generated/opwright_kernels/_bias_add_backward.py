@@ -147,6 +147,7 @@ OPERATION = StepOperation(
         ("diff_bias[c] += diff_dst[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
     ),
     dtype_attributes={},
+    laid_out={"diff_dst": ("data_format", "X")},
 )
 
 

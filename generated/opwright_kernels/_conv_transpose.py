@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, SizeField
+from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -416,6 +416,24 @@ OPERATION = Operation(
     },
     arrangements={"weights": ("library", "page")},
     resolve=resolve,
+    laid_out={"src": ("data_format", "X"), "weights": ("weights_format", "X"), "dst": ("data_format", "X")},
+    added={"bias": "C"},
+    relations=(
+        Related(
+            "adjoint",
+            "ConvTransposeBackwardData",
+            "src",
+            {"diff_dst": "dst", "weights": "weights", "diff_src": "src"},
+            {},
+        ),
+        Related(
+            "gradient",
+            "ConvTransposeBackwardWeights",
+            "weights",
+            {"src": "src", "diff_dst": "dst", "diff_weights": "weights"},
+            {},
+        ),
+    ),
 )
 
 

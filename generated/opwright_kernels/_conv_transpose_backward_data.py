@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, SizeField
+from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -409,6 +409,12 @@ OPERATION = Operation(
     },
     arrangements={"weights": ("library", "page")},
     resolve=resolve,
+    laid_out={"diff_dst": ("data_format", "X"), "weights": ("weights_format", "X"), "diff_src": ("data_format", "X")},
+    relations=(
+        Related(
+            "adjoint", "ConvTranspose", "diff_dst", {"src": "diff_src", "weights": "weights", "dst": "diff_dst"}, {}
+        ),
+    ),
 )
 
 

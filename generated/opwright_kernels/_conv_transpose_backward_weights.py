@@ -452,6 +452,8 @@ OPERATION = Operation(
     },
     arrangements={"diff_weights": ("library", "page")},
     resolve=resolve,
+    laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_weights": ("weights_format", "X")},
+    states={"weights_shape": "diff_weights"},
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, SizeField
+from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -406,6 +406,11 @@ OPERATION = Operation(
     },
     arrangements={},
     resolve=resolve,
+    laid_out={"diff_dst": ("data_format", "X"), "weights": ("weights_format", "X"), "diff_src": ("data_format", "X")},
+    states={"dst_shape": "diff_src"},
+    relations=(
+        Related("adjoint", "Convolution", "diff_dst", {"src": "diff_src", "weights": "weights", "dst": "diff_dst"}, {}),
+    ),
 )
 
 

@@ -392,6 +392,8 @@ OPERATION = Operation(
     },
     arrangements={},
     resolve=resolve,
+    laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_weights": ("weights_format", "X")},
+    states={"weights_shape": "diff_weights"},
 )
 
 

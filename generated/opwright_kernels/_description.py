@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,22 @@ class Stem:
 
 
 @dataclass(frozen=True)
+class Related:
+    """An operation that computes a gradient of another, the input in which it does, and whose tensors are which.
+
+    `kind` is gradient; adjoint, where the other is linear in that input; or gradient_of, said by the gradient itself,
+    whose tensors have the same names. `tensors` and `words` go from its tensors to the other's, and from the other's
+    words of layouts to its own.
+    """
+
+    kind: str
+    op: str
+    of: str
+    tensors: Mapping[str, str]
+    words: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class VariantInfo:
     """One kernel of the package: what it is specialised for, and its C name."""
 
@@ -114,6 +130,11 @@ class Description:
     named: Mapping[str, str]
     arrangements: Mapping[str, tuple[str, ...]]
     resolve: Callable[..., Resolution]
+    # By tensor, the word that orders its axes, and the axis that stands for several.
+    laid_out: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)  # by attribute, the output whose shape it states
+    added: Mapping[str, str] = field(default_factory=dict)  # an input added to the output, and the axis it goes along
+    relations: tuple[Related, ...] = ()
 
     @cached_property
     def stating(self) -> tuple[int, ...]:

@@ -303,6 +303,7 @@ OPERATION = StepOperation(
         ),
     ),
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
 )
 
 

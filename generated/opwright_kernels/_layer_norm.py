@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -262,6 +262,56 @@ OPERATION = StepOperation(
         ),
     ),
     dtype_attributes={},
+    relations=(
+        Related(
+            "gradient",
+            "LayerNormBackward",
+            "src",
+            {
+                "src": "src",
+                "diff_dst": "dst",
+                "mean": "mean",
+                "variance": "variance",
+                "gamma": "gamma",
+                "diff_src": "src",
+                "diff_gamma": "gamma",
+                "diff_beta": "beta",
+            },
+            {},
+        ),
+        Related(
+            "gradient",
+            "LayerNormBackward",
+            "gamma",
+            {
+                "src": "src",
+                "diff_dst": "dst",
+                "mean": "mean",
+                "variance": "variance",
+                "gamma": "gamma",
+                "diff_src": "src",
+                "diff_gamma": "gamma",
+                "diff_beta": "beta",
+            },
+            {},
+        ),
+        Related(
+            "gradient",
+            "LayerNormBackward",
+            "beta",
+            {
+                "src": "src",
+                "diff_dst": "dst",
+                "mean": "mean",
+                "variance": "variance",
+                "gamma": "gamma",
+                "diff_src": "src",
+                "diff_gamma": "gamma",
+                "diff_beta": "beta",
+            },
+            {},
+        ),
+    ),
 )
 
 

@@ -206,7 +206,7 @@ def resolve(
         },
         terms=sum((
             rules.prod(b_ for b_ in B),
-            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C) // 4,
         )),
         letters={"b": tuple(b_ for b_ in B), "c": tuple(c_ for c_ in C)},
     )
@@ -300,6 +300,7 @@ OPERATION = StepOperation(
         Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 5, 0),
+        Field("products_", "products", "", "", 1, 0, "opwright_product"),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta"),
     phases=(
@@ -326,6 +327,7 @@ OPERATION = StepOperation(
             Accessed("level", {"b": "b"}),
             Accessed("gamma", {"C": "c"}),
             Accessed("diff_dst", {"B": "b", "C": "c"}),
+            (),
         ),
     ),
     roles=(

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -157,6 +157,9 @@ OPERATION = StepOperation(
         ("dst[b, c, a] = src[b, c, a] - peak[b, a] - log(total[b, a])", {"b": "batch", "c": "rows", "a": "batch"}),
     ),
     dtype_attributes={},
+    relations=(
+        Related("gradient", "LogSoftmaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
 )
 
 

@@ -137,7 +137,7 @@ def resolve(
             "sums": (-1, (rules.prod(b_ for b_ in B) * M * N,)),
         },
         terms=sum((
-            rules.prod(b_ for b_ in B) * M * N * K,
+            rules.prod(b_ for b_ in B) * M * N * K // 4,
             rules.prod(b_ for b_ in B) * M * N,
         )),
         letters={"b": tuple(b_ for b_ in B), "m": (M,), "n": (N,), "k": (K,)},
@@ -210,6 +210,7 @@ OPERATION = StepOperation(
         Field("dst_N", "stride", "dst", "N", 0, 0),
         Field("sums_at", "at", "sums", "", 0, 0),
         Field("lanes_", "lanes", "", "", 2, 0),
+        Field("products_", "products", "", "", 1, 0, "opwright_product"),
     ),
     outputs=("dst",),
     phases=(
@@ -231,6 +232,7 @@ OPERATION = StepOperation(
             Accessed("sums", {"b": "b", "m": "m", "n": "n"}),
             Accessed("src", {"B": "b", "M": "m", "K": "k"}),
             Accessed("weights", {"B": "b", "K": "k", "N": "n"}),
+            ("b", "m", "n"),
         ),
     ),
     roles=(

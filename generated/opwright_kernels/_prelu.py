@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -213,6 +213,23 @@ OPERATION = StepOperation(
         ),
     ),
     dtype_attributes={},
+    laid_out={"src": ("data_format", "X"), "slope": ("data_format", "X"), "dst": ("data_format", "X")},
+    relations=(
+        Related(
+            "gradient",
+            "PReLUBackward",
+            "src",
+            {"src": "src", "slope": "slope", "diff_dst": "dst", "diff_src": "src", "diff_slope": "slope"},
+            {},
+        ),
+        Related(
+            "gradient",
+            "PReLUBackward",
+            "slope",
+            {"src": "src", "slope": "slope", "diff_dst": "dst", "diff_src": "src", "diff_slope": "slope"},
+            {},
+        ),
+    ),
 )
 
 

@@ -256,6 +256,13 @@ OPERATION = StepOperation(
         ),
     ),
     dtype_attributes={},
+    laid_out={
+        "src": ("data_format", "X"),
+        "slope": ("data_format", "X"),
+        "diff_dst": ("data_format", "X"),
+        "diff_src": ("data_format", "X"),
+        "diff_slope": ("data_format", "X"),
+    },
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -217,6 +217,9 @@ OPERATION = StepOperation(
         ("stats[b, o, a] = base[b, a] + log(total[b, a])", {"b": "batch", "a": "batch", "o": "stretched"}),
     ),
     dtype_attributes={"dtype": "dst"},
+    relations=(
+        Related("gradient", "SoftMaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -127,6 +127,9 @@ OPERATION = StepOperation(
     ),
     in_place={"dst": ("src",)},
     dtype_attributes={},
+    relations=(
+        Related("gradient", "SqrtBackward", "src", {"src": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
 )
 
 

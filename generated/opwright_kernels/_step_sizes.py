@@ -6,7 +6,7 @@ In: a resolved call and the arrays that it has. Out: the members of the struct o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,16 +69,20 @@ class Sizes:
     itemsize: int  # of what values are made in
     schedules: list[tuple[str, Schedule]] = field(default_factory=list)  # of every phase that has lanes
 
-    def members(self) -> tuple[dict[str, Any], Memory]:
-        """The values of the struct's members, and the memory that a call needs."""
+    def chosen_lanes(self) -> list[int]:
+        """Along which of its letters the lanes of each phase go."""
+        runs = self.runs()
+        return [self.lanes(letters, runs) for letters in self.phases]
+
+    def members(self, lanes: Sequence[int], unstored: Container[str]) -> tuple[dict[str, Any], Memory]:
+        """The values of the struct's members, and the memory that a call needs: none for arrays in `unstored`."""
         runs = self.runs()
         values: dict[str, Any] = {}
         for entry in self.fields:
             if entry.kind in ("value", "rank", "extents", "word", "stride"):
                 values[entry.name] = self.member(entry, runs)
-        lanes = [self.lanes(letters, runs) for letters in self.phases]
         values["lanes_"] = lanes
-        memory = self.memory(lanes, values)
+        memory = self.memory(lanes, values, unstored)
         if any(entry.kind == "bytes" for entry in self.fields):
             values["task_bytes_"] = memory.task
         return values, memory
@@ -143,7 +147,7 @@ class Sizes:
             self.schedules.append((letters[number].letter, row))
         return number
 
-    def memory(self, lanes: Sequence[int], values: dict[str, Any]) -> Memory:
+    def memory(self, lanes: Sequence[int], values: dict[str, Any], unstored: Container[str]) -> Memory:
         """Where each array between steps begins: those that all tasks share, then those of a task."""
         end = {True: 0, False: 0}
         begins: dict[str, tuple[bool, int]] = {}
@@ -151,6 +155,7 @@ class Sizes:
             private = phase >= 0
             begins[name] = private, end[private]
             number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
+            number = 0 if name in unstored else number
             end[private] += -(-number * self.itemsize // LINE) * LINE
         for name, (private, begin) in begins.items():
             values[f"{name}_at"] = begin + (end[False] if private else 0)

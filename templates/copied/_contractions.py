@@ -21,12 +21,33 @@ from ._dtypes import DTYPES
 from ._errors import BuildError
 from ._units import Unit
 
+STORED, OUTPUT, FINISHED = range(3)  # where sums go: opwright_product.h
 MAX_BATCHES = 8  # axes of batches that the engine walks
 MAX_COPIED = 16  # axes of an operand that it copies
 LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
 WIDEST = DTYPES["float32"]  # which holds the others
-WIDENED = {DTYPES["bfloat16"]: 2, DTYPES["float16"]: 3}  # how the engine is told to widen what it copies
+BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
+BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
+BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
+MAX_BYTE_TERMS = (2**31 - 1) // 255**2  # of which no sum leaves s32
+WIDENED = {
+    DTYPES["bfloat16"]: 2,
+    DTYPES["float16"]: 3,
+    DTYPES["int8"]: 4,
+    DTYPES["uint8"]: 5,
+}  # how the engine is told to widen what it copies
 CDEF = """
+typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
+typedef void opwright_product_function(const void *problem, const void *left, const void *right, void *out,
+    opwright_finish *finish, const void *context, const opwright_team *team, void *scratch);
+typedef struct opwright_product {
+    opwright_product_function *run;
+    const void *problem;
+    int64_t way;
+    int64_t shared, task;
+} opwright_product;
+"""
+ENGINE_CDEF = """
 typedef struct opwright_copied {
     int64_t wanted;
     int64_t axes;
@@ -35,9 +56,10 @@ typedef struct opwright_copied {
 typedef struct opwright_contraction {
     int64_t rows, columns, terms;
     int64_t left_row, left_term, right_term, right_column, out_row, out_column;
-    int64_t elements;
+    int64_t elements, finished;
     int64_t batches;
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    int64_t left_signed, right_signed, sums;
     opwright_copied left, right;
 } opwright_contraction;
 """
@@ -62,6 +84,7 @@ class Contraction:
     target: Accessed
     left: Accessed
     right: Accessed
+    finish: tuple[str, ...]  # the letters of the phase after it, where that can take the sums as they come
 
 
 @dataclass(frozen=True)
@@ -97,19 +120,20 @@ class Engine:
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction of a call: what the engine is told; `direct` where the sums go to the output itself."""
+    """A contraction of a call: what the engine is told, and the `way` that its sums go."""
 
     engine: Engine
     problem: Any  # of the engine's ffi
     left: str
     right: str
-    out: str
-    direct: bool
+    way: int
 
-    def run(self, left: Any, right: Any, out: Any, team: Any, scratch: Any) -> None:
-        """Compute it; all are pointers of whatever ffi."""
-        engine = self.engine
-        engine.function(self.problem, left, right, out, engine.library.ffi.cast("opwright_team *", team), scratch)
+    def put(self, ffi: Any, member: Any, shared: int, task: int) -> None:
+        """Fill in an `opwright_product` of another ffi; the memory of steps is `shared` bytes and `task` a worker."""
+        own = self.engine.library.ffi
+        member.run = ffi.cast("opwright_product_function *", int(own.cast("uintptr_t", self.engine.function)))
+        member.problem = ffi.cast("void *", int(own.cast("uintptr_t", self.problem)))
+        member.way, member.shared, member.task = self.way, shared, task
 
     def told(self) -> str:
         """What the engine makes of it, in words."""
@@ -118,7 +142,8 @@ class Product:
         copies = [name for name in ("left", "right") if getattr(q, name).wanted]
         copied = f", {' and '.join(copies)} copied first" if copies else ""
         sizes = f"{times}{q.rows} rows, {q.columns} columns, {q.terms} terms"
-        return f"a contraction for {self.engine.isa.name}: {sizes}{copied}"
+        finished = ", finished before they are stored" if self.way == FINISHED else ""
+        return f"a contraction for {self.engine.isa.name}: {sizes}{copied}{finished}"
 
     def bytes(self, workers: int) -> int:
         """Of the memory that a run needs beside its arrays, copies of operands among it."""
@@ -132,10 +157,12 @@ def prepared(
     places: Mapping[str, Mapping[str, tuple[int, ...]]],
     accumulate: np.dtype[Any],
     given: Container[str],
+    lane: str,
 ) -> Product | None:
     """A contraction of a call, of which the arrays in `given` are not left out.
 
-    Arrays between steps are in neither mapping; they lie in the order of their axes.
+    Arrays between steps are in neither mapping; they lie in the order of their axes, and sums that are finished as they
+    come are counted in that of the phase which does so, whose lanes go along the letter `lane`.
     """
     left, right, target = contraction.left, contraction.right, contraction.target
     dtypes = {
@@ -145,10 +172,15 @@ def prepared(
     found = engine(label) if label else None
     if found is None:
         return None
-    dtype = next(dtype for dtype, name in LABELS.items() if name == label)
+    dtype = next((dtype for dtype, name in LABELS.items() if name == label), accumulate)
     output = contraction.output
-    direct = output is not None and contraction.unless not in given and arrays[output.array].dtype in (WIDEST, dtype)
-    target = output if direct and output is not None else target
+    stored = (DTYPES["int32"], accumulate) if label == BYTES else (WIDEST, dtype)
+    direct = output is not None and contraction.unless not in given and arrays[output.array].dtype in stored
+    way = OUTPUT if direct else FINISHED if contraction.finish else STORED
+    if direct and output is not None:
+        target = output
+    elif way == FINISHED:
+        target = Accessed(target.array, {n: n for n in sorted(contraction.finish, key=lambda letter: letter == lane)})
     accesses = (left, right, target)
     steps = [_steps(access, letters, arrays.get(access.array), places.get(access.array, {})) for access in accesses]
     used = {
@@ -159,17 +191,21 @@ def prepared(
         Walk(used[letter][number], *(step.get((letter, number), 0) for step in steps)) for letter, number in spots
     )
     kept = frozenset(target.letters.values())
-    mixed = tuple(name for name, access in (("left", left), ("right", right)) if dtypes[access.array] != dtype)
+    own = BYTE_TYPES if label == BYTES else {dtype: 0}
+    mixed = tuple(name for name, access in (("left", left), ("right", right)) if dtypes[access.array] not in own)
     shape = shaped(walks, tuple(letter not in kept for letter, _ in spots), mixed)
-    if shape is None:
+    if shape is None or (label == BYTES and shape.terms.extent > MAX_BYTE_TERMS):
         return None
-    elements = direct and output is not None and arrays[output.array].dtype != WIDEST
+    made = arrays[output.array].dtype if direct and output is not None else accumulate
     kinds = {
-        name: 1 if dtypes[a.array] == dtype else WIDENED[dtypes[a.array]]
+        name: 1 if dtypes[a.array] in own else WIDENED[dtypes[a.array]]
         for name, a in (("left", left), ("right", right))
     }
-    problem = found.library.ffi.new("opwright_contraction *", _members(shape, elements, kinds))
-    return Product(found, problem, left.array, right.array, target.array, direct)
+    told = {**_members(shape, kinds), "elements": int(made != accumulate), "finished": int(way == FINISHED)}
+    if label == BYTES:
+        signs = {f"{n}_signed": BYTE_TYPES[dtypes[a.array]] for n, a in (("left", left), ("right", right))}
+        told |= {**signs, "elements": 0, "sums": BYTE_SUMS[made]}
+    return Product(found, found.library.ffi.new("opwright_contraction *", told), left.array, right.array, way)
 
 
 def _steps(
@@ -259,7 +295,7 @@ def merged(walks: Sequence[Walk]) -> list[Walk]:
     return kept
 
 
-def _members(shape: Shape, elements: bool, kinds: Mapping[str, int]) -> dict[str, Any]:
+def _members(shape: Shape, kinds: Mapping[str, int]) -> dict[str, Any]:
     """The members of the engine's struct."""
     return {
         "rows": shape.rows.extent,
@@ -271,7 +307,6 @@ def _members(shape: Shape, elements: bool, kinds: Mapping[str, int]) -> dict[str
         "right_column": shape.columns.right,
         "out_row": shape.rows.out,
         "out_column": shape.columns.out,
-        "elements": int(elements),
         "batches": len(shape.batches),
         "batch": [walk.extent for walk in shape.batches],
         "left_batch": [walk.left for walk in shape.batches],
@@ -292,21 +327,25 @@ def _copied(shape: Shape, name: str, kinds: Mapping[str, int]) -> dict[str, Any]
 
 
 def isas(label: str) -> tuple[_isa.Isa, ...]:
-    """The instruction sets whose engine takes a dtype."""
-    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes)
+    """The instruction sets whose engine takes a dtype; bytes, that of all which have one of floats."""
+    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes or (label == BYTES and "f32" in isa.dtypes))
 
 
 @cache
 def unit(isa: _isa.Isa, label: str) -> Unit:
     """The library of the engine."""
-    driver, *needs = _engine.objects(isa, label, "contraction")
+    driver, *needs = _engine.objects(isa, label, BYTES if label == BYTES else "contraction")
     name = f"{label}_{isa.name}"
     functions = (
-        f"void opwright_contract_{name}(const opwright_contraction *contraction, const void *left, const void *right,"
-        " void *out, const opwright_team *team, void *scratch);\n"
+        f"opwright_product_function opwright_contract_{name};\n"
         f"int64_t opwright_contract_scratch_{name}(const opwright_contraction *contraction, int64_t workers);\n"
     )
-    return replace(driver, name=f"opwright_contraction_{name}", cdef=_team.CDEF + CDEF + functions, needs=tuple(needs))
+    return replace(
+        driver,
+        name=f"opwright_contraction_{name}",
+        cdef=_team.CDEF + CDEF + ENGINE_CDEF + functions,
+        needs=tuple(needs),
+    )
 
 
 _engines: dict[tuple[str, tuple[_isa.Isa, ...]], Engine | None] = {}
@@ -322,7 +361,9 @@ def engine(label: str) -> Engine | None:
 
 def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any]) -> str:
     """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none."""
-    if accumulate != WIDEST or not dtypes <= LABELS.keys():
+    if dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
+        return BYTES
+    if accumulate != WIDEST or not dtypes <= LABELS.keys() | BYTE_TYPES.keys():
         return ""
     return LABELS[next(iter(dtypes))] if len(dtypes) == 1 else LABELS[WIDEST]
 
@@ -341,5 +382,5 @@ def _loaded(label: str) -> Engine | None:
     except BuildError:
         return None
     name = f"{label}_{isa.name}"
-    function = getattr(library.lib, f"opwright_contract_{name}")
+    function = library.ffi.addressof(library.lib, f"opwright_contract_{name}")
     return Engine(isa, library, function, getattr(library.lib, f"opwright_contract_scratch_{name}"))

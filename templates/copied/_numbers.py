@@ -15,6 +15,8 @@ from ._errors import Refusal
 from ._words import describe
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+# Types that stand for integers not known yet; integrations that trace calls add theirs. They have no limits.
+SYMBOLS: list[type[Any]] = []
 
 
 def wrong_kind(argument: str, got: str, expected: str, nearest: object = None) -> Refusal:
@@ -56,7 +58,7 @@ def _int_entry(argument: str, entries: Any, entry: object) -> int:
     if integer is None:
         meant = [_meant(entry) for entry in entries]
         raise wrong_kind(argument, describe(entries), "a list of integers", None if None in meant else meant)
-    if not _INT64_MIN <= integer <= _INT64_MAX:
+    if type(integer) is int and not _INT64_MIN <= integer <= _INT64_MAX:
         raise Refusal(f"{argument}-int64", argument, describe(entries), "integers that fit into int64")
     return integer
 
@@ -66,7 +68,7 @@ def int_scalar(argument: str, value: object) -> int:
     integer = value if type(value) is int else _integer(value)
     if integer is None:
         raise wrong_kind(argument, describe(value), "an integer", _meant(value))
-    if not _INT64_MIN <= integer <= _INT64_MAX:
+    if type(integer) is int and not _INT64_MIN <= integer <= _INT64_MAX:
         raise Refusal(f"{argument}-int64", argument, describe(value), "an integer that fits into int64")
     return integer
 
@@ -80,6 +82,9 @@ def _integer(value: Any) -> int | None:
         return int.__int__(value)
     if kind is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu":
         return int(value)
+    if kind in SYMBOLS:
+        symbol: int = value
+        return symbol
     return _converted(int, value) if issubclass(kind, np.integer) else None
 
 

@@ -21,7 +21,7 @@ from ._dtypes import BITS, C_TYPES, DTYPES
 from ._operation import SERIAL_TERMS, Operation
 from ._rules import Extent
 from ._schedules import Lanes, Schedule
-from ._step_sizes import LINE, ArrayInfo, Field, Sizes
+from ._step_sizes import ArrayInfo, Field, Sizes
 from ._team import CDEF
 from ._units import Unit
 
@@ -88,30 +88,8 @@ class StepPlan:
     quick: bool  # one input and one output that have buffers, no memory, nothing for more than one thread
     room: tuple[Any, Any]  # no team and no memory
     schedules: tuple[tuple[str, Schedule], ...]
+    products: tuple[_contractions.Product, ...]
     keeps: tuple[Any, ...]  # what other pointers lead to
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """The kernel of a call of which the engine of contractions computes some phases: called like the others.
-
-    `ways` says for each product where its three arrays are: a position among the arguments, or bytes from the beginning
-    of the memory, of which the first `between` are those of the steps.
-    """
-
-    kernel: Callable[..., None]
-    order: tuple[Any, ...]  # pairs of phases, the second of them excluded, or products with their `ways`
-    between: Callable[[int], int]  # for a number of workers
-
-    def __call__(self, *given: Any) -> None:
-        *arguments, sizes, _, _, team, scratch = given
-        own = scratch + self.between(team.workers if team else 1)
-        for one, ways in self.order:
-            if ways is None:
-                self.kernel(*arguments, sizes, *one, team, scratch)
-            else:
-                pointers = [arguments[at] if among else scratch + at for among, at in ways]
-                one.run(*pointers, team, own)
 
 
 @dataclass(frozen=True)
@@ -142,10 +120,15 @@ class StepKernels(Operation):
         whole, places, lists = self.whole(resolution, arrays)
         itemsize = DTYPES[self.accumulate[resolution.row]].itemsize
         told = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
-        values, memory_ = told.members()
+        lanes = told.chosen_lanes()
+        products = self.products(resolution, whole, places, arrays, lanes)
+        unstored = {self.contractions[n].target.array for n, product in products.items() if product.way}
+        values, memory_ = told.members(lanes, unstored)
         sizes = ffi.new(f"opwright_{self.function}_sizes *")
         for name, value in values.items():
             setattr(sizes, name, value)
+        for number, product in products.items():
+            product.put(ffi, sizes.products_[number], memory_.shared, memory_.task)
         kinds = {
             info.name: ffi.typeof(f"{self.c_type(info, resolution.row)} *")
             for info in self.arrays_
@@ -158,21 +141,18 @@ class StepKernels(Operation):
         def stand_in(name: str) -> Any:
             return None if name in arrays else pointer(ffi, kinds[name], whole[name])
 
-        begins = {name: values[f"{name}_at"] for name, (n, _) in resolution.between.items() if n < 0}
         kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
-        products, copied = self.products(resolution, whole, places, arrays)
-
-        def between(number: int) -> int:
-            return -(-memory_.bytes(number) // LINE) * LINE
 
         @cache
         def workers(number: int) -> tuple[Any, int]:
             team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
-            return team, between(number) + max((product.bytes(number) for product in products.values()), default=0)
+            return team, memory_.bytes(number) + max(
+                (product.bytes(number) for product in products.values()), default=0
+            )
 
         shapes = {name: output.shape for name, output in resolution.outputs.items()}
         return StepPlan(
-            kernel=Mixed(kernel, self.ordered_phases(products, copied, begins), between) if products else kernel,
+            kernel=kernel,
             sizes=sizes,
             terms=resolution.terms,
             ffi=ffi,
@@ -189,6 +169,7 @@ class StepKernels(Operation):
             quick=self.is_quick(resolution, row, workers(1)[1]),
             room=(ffi.NULL, ffi.NULL),
             schedules=tuple(told.schedules),
+            products=tuple(products.values()),
             keeps=lists,
         )
 
@@ -221,41 +202,26 @@ class StepKernels(Operation):
         return whole, places, tuple(lists)
 
     def products(
-        self, resolution: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places], given: Mapping[str, Array]
-    ) -> tuple[dict[int, _contractions.Product], set[int]]:
-        """The phases that the engine of contractions computes, and those that copy what it has already put in place."""
+        self,
+        resolution: Steps,
+        arrays: Mapping[str, Array],
+        places: Mapping[str, Places],
+        given: Mapping[str, Array],
+        lanes: Sequence[int],
+    ) -> dict[int, _contractions.Product]:
+        """The contractions that an engine computes, by their numbers."""
         found: dict[int, _contractions.Product] = {}
-        copied, accumulate = set(), DTYPES[self.accumulate[resolution.row]]
-        for one in self.contractions:
-            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate, given)
+        accumulate = DTYPES[self.accumulate[resolution.row]]
+        for number, one in enumerate(self.contractions):
+            lane = self.phases[one.phase + 1][lanes[one.phase + 1]].letter if one.finish else ""
+            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate, given, lane)
             if product is not None:
-                found[one.phase] = product
-                copied |= {one.copy} if product.direct else set()
-        return found, copied
-
-    def ordered_phases(
-        self, products: Mapping[int, _contractions.Product], copied: set[int], begins: Mapping[str, int]
-    ) -> tuple[Any, ...]:
-        """The `order` of a mixed kernel."""
-        lists = [info.name for info in self.arrays_ if info.role == "list"]
-        names = [*(info.name for info in self.inputs), *lists, *self.outputs]
-        order: list[Any] = []
-        for phase in range(len(self.phases)):
-            if phase in products:
-                product = products[phase]
-                arrays = (product.left, product.right, product.out)
-                ways = tuple((name in names, names.index(name) if name in names else begins[name]) for name in arrays)
-                order.append((product, ways))
-            elif phase not in copied:
-                before = order and order[-1][1] is None and order[-1][0][1] == phase
-                first = order.pop()[0][0] if before else phase
-                order.append(((first, phase + 1), None))
-        return tuple(order)
+                found[number] = product
+        return found
 
     def told_products(self, plan: StepPlan) -> list[tuple[str, str]]:
         """For `explain`: the phases that the engine of contractions computes, and how."""
-        order = plan.kernel.order if isinstance(plan.kernel, Mixed) else ()
-        return [(f"{one.left} * {one.right}", one.told()) for one, ways in order if ways is not None]
+        return [(f"{one.left} * {one.right}", one.told()) for one in plan.products]
 
     def engines(self) -> tuple[Unit, ...]:
         """The libraries of the engine of contractions that calls may need."""
@@ -297,7 +263,7 @@ class StepKernels(Operation):
         """The C declarations of the kernels of a library."""
         members = "".join(f"    {f.c_type} {f.name}{f'[{f.length}]' if f.length else ''};\n" for f in self.fields)
         sizes = f"opwright_{self.function}_sizes"
-        lines = [CDEF, "typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
+        lines = [CDEF, _contractions.CDEF, "typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
         lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n")
         for number, (label, _) in enumerate(self.rows):
             if label in labels:

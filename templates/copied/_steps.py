@@ -14,7 +14,7 @@ from marshal import dumps
 from typing import Any
 
 import numpy as np
-from numpy import empty, ndarray
+from numpy import empty, may_share_memory, ndarray
 
 from . import _isa, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
@@ -133,18 +133,9 @@ class StepOperation(StepKernels):
             else:
                 arguments.append(address(kind, value if bits is None else value.getfield(bits)))
         arguments += plan.lists
-        if out is not None:
-            (_, _, shape, dtype), *more = plan.outputs
-            if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
-                return None
-            if any(value is not None and share_memory(out, value) for value in inputs):
-                return None
-            results = [out]
-        else:
-            results = [
-                empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)
-                for _, _, shape, dtype in plan.outputs
-            ]
+        results = self.written(plan, inputs, out)
+        if results is None:
+            return None
         for result, (kind, bits, _, _) in zip(results, plan.outputs):
             arguments.append(address(kind, result if bits is None else result.getfield(bits)))
         if threads is None and plan.terms < SERIAL_TERMS:
@@ -155,6 +146,19 @@ class StepOperation(StepKernels):
         if len(plan.returned) == 1:
             return results[plan.returned[0]]
         return tuple([results[position] for position in plan.returned])
+
+    def written(self, plan: StepPlan, inputs: Sequence[Any], out: Any) -> list[Any] | None:
+        """The arrays that a call without gaps writes; None where `out` is not plainly apart."""
+        (_, _, shape, dtype), *more = plan.outputs
+        if out is None:
+            made = [empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)]
+            return made + [allocated(shape, dtype) for _, _, shape, dtype in more] if more else made
+        if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
+            return None
+        for value in inputs:
+            if value is not None and may_share_memory(out, value):  # which is exact: no array has gaps
+                return None
+        return [out]
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -375,7 +379,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     steps = [dtype.itemsize]
     for extent in shape[:0:-1]:
         steps.append(steps[-1] * extent)
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, steps[::-1] if shape else ())
+    raw = np.lib.stride_tricks.as_strided(np.empty(1, f"u{dtype.itemsize}"), shape, steps[::-1] if shape else ())
+    return raw.view(dtype)  # NumPy's interface of arrays cannot name all types of ml_dtypes
 
 
 def _laid_out(value: Any) -> Array:

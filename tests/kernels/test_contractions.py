@@ -23,7 +23,12 @@ from support.random_contractions import DTYPES, ROWS, Drawn
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 COUNT = 9
-FINISHES = {7: "max({0} * 0.5, 1)"}  # by the number of the spec
+FINISHES = {  # by the number of the spec
+    2: "max({0} + {1}, {2})",
+    4: "({0} - {1}) * 0.5",
+    6: "abs({0}) + {1} * {2}",
+    7: "max({0} * 0.5, 1)",
+}
 REDUCES = (5, 7)  # those of one `reduce`
 Made = tuple[Library, ModuleType, list[Drawn]]
 
@@ -45,6 +50,11 @@ def parts_of(kernels: ModuleType) -> tuple[ModuleType, ModuleType]:
     return sys.modules[f"{kernels.__name__}._contractions"], sys.modules[f"{kernels.__name__}._isa"]
 
 
+def forget(kernels: ModuleType) -> None:
+    """Calls like ones before are planned again."""
+    sys.modules[f"{kernels.__name__}._remember"].CALLS.clear()
+
+
 @pytest.fixture(params=["avx2", "avx512", "avx512_bf16"])
 def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
@@ -61,16 +71,16 @@ def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def counted(made: Made, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The instruction sets of the contractions that ran."""
+    """The instruction sets of the contractions that calls were planned with."""
     contractions, _ = parts_of(made[1])
     ran: list[str] = []
-    run = contractions.Product.run
+    put = contractions.Product.put
 
     def counting(product: Any, *given: Any) -> None:
         ran.append(product.engine.isa.name)
-        run(product, *given)
+        put(product, *given)
 
-    monkeypatch.setattr(contractions.Product, "run", counting)
+    monkeypatch.setattr(contractions.Product, "put", counting)
     return ran
 
 
@@ -88,7 +98,10 @@ def test_random_products_are_exact_on_every_instruction_set(made: Made, capped: 
         op = library.op(one.op)
         expected = compute_steps(op, inputs, said)["out_0"] if steps else interpret.compute(op, inputs, {})
         function = getattr(kernels, library.op(one.op).function)
-        found = [function(*inputs, **said, threads=threads) for threads in (1, 3)]
+        found = []
+        for threads in (1, 3):
+            forget(kernels)
+            found.append(function(*inputs, **said, threads=threads))
         assert found[0].dtype == DTYPES[written], call
         assert (found[0].astype(np.float64) == expected.astype(np.float64)).all(), call
         assert found[0].tobytes() == found[1].tobytes(), call
@@ -183,4 +196,14 @@ def test_sums_go_to_the_output_itself_where_a_call_adds_no_bias(made: Made) -> N
         said = [operation.defaults[name] for name in operation.attributes]
         resolution = operation.resolve(a, b, given.get("bias"), *said)
         plan = operation.planned_steps(resolution, {"src": a, "weights": b, "dst": out, **given})
-        assert len(plan.kernel.order) == 1 + len(given)
+        assert [product.way for product in plan.products] == [2 if given else 1]
+
+
+def test_what_follows_a_product_cell_by_cell_needs_no_memory_for_the_sums(made: Made) -> None:
+    kernels = made[1]
+    told = []
+    for rows in (256, 4096):
+        spec = [kernels.TensorSpec(shape, "float32") for shape in ((rows, 64), (64, 512), (512,))]
+        told.append(kernels.explain("mat_mul", *spec, threads=1))
+    assert "finished before they are stored" in str(told[0])
+    assert max(one.scratch_bytes for one in told) < 256 * 512 * 4

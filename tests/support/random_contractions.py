@@ -19,12 +19,13 @@ EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 19, 33)
 
 @dataclass(frozen=True)
 class Drawn:
-    """A spec: its operation, its text, the letters of each factor and of the output."""
+    """A spec: its operation, its text, the letters of each factor, of the output, and of what else is read."""
 
     op: str
     text: str
     factors: tuple[str, ...]
     out: str
+    others: tuple[str, ...] = ()
 
 
 def shuffled(rng: Rng, letters: str) -> str:
@@ -34,7 +35,8 @@ def shuffled(rng: Rng, letters: str) -> str:
 def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
     """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
 
-    `finish` is what becomes of a sum {0}. Without `steps` the spec has one `reduce`.
+    `finish` is what becomes of a sum {0}; {1} and {2} are cells of further inputs, whose letters are some of the
+    output's in any order. Without `steps` the spec has one `reduce`.
     """
     count = int(rng.choice([2, 2, 2, 3]))
     names = iter("abcdefghijk")
@@ -57,20 +59,22 @@ def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
     factors = [shuffled(rng, factor) for factor in factors]
     out = shuffled(rng, out)
     used = sorted({*"".join(factors), *out})
+    others = [shuffled(rng, out)[: int(rng.integers(1, len(out) + 1))] for n in (1, 2) if f"{{{n}}}" in finish]
     inputs = "\n".join(
         f"  - {{name: in_{n}, dims: {{{', '.join(f'{c.upper()}: {c.upper()}' for c in factor)}}}}}"
-        for n, factor in enumerate(factors)
+        for n, factor in enumerate([*factors, *others])
     )
     value = " * ".join(f"in_{n}[{', '.join(factor)}]" for n, factor in enumerate(factors))
     cell = f"out_0[{', '.join(out)}]"
     sums = f"sums[{', '.join(out)}]"
+    more = [f"in_{count + n}[{', '.join(letters)}]" for n, letters in enumerate(others)]
     said = f"  steps:\n    - {cell} += {value}"
     if not steps:
-        said = f"  reduce: {cell} += {value}" + (f"\n  finish: {finish.format(cell)}" if finish else "")
+        said = f"  reduce: {cell} += {value}" + (f"\n  finish: {finish.format(cell, *more)}" if finish else "")
     elif finish:
-        said = f"  steps:\n    - {sums} += {value}\n    - {cell} = {finish.format(sums)}"
+        said = f"  steps:\n    - {sums} += {value}\n    - {cell} = {finish.format(sums, *more)}"
     rows = "\n".join(
-        f"  - {{{', '.join(f'in_{n}: {read}' for n in range(count))}, out_0: {made}, accumulate: f32}}"
+        f"  - {{{', '.join(f'in_{n}: {read}' for n in range(count + len(others)))}, out_0: {made}, accumulate: f32}}"
         for read, made in (ROWS if steps else ROWS[::2])
     )
     attributes = """attributes:
@@ -91,7 +95,7 @@ semantics:
   ranges: {{{", ".join(f"{c}: {c.upper()}" for c in used)}}}
 {said}
 """
-    return Drawn(op, text, tuple(factors), out)
+    return Drawn(op, text, tuple(factors), out, tuple(others))
 
 
 def inputs(rng: Rng, drawn: Drawn, dtype: str, most: int = 20_000_000) -> list[Any]:
@@ -102,7 +106,8 @@ def inputs(rng: Rng, drawn: Drawn, dtype: str, most: int = 20_000_000) -> list[A
         sizes[used[int(rng.integers(len(used)))]] = 2
     if rng.random() < 0.1:
         sizes[used[int(rng.integers(len(used)))]] = 0
-    return [viewed(rng, rng.integers(-2, 3, [sizes[c] for c in f]).astype(DTYPES[dtype])) for f in drawn.factors]
+    read = [*drawn.factors, *drawn.others]
+    return [viewed(rng, rng.integers(-2, 3, [sizes[c] for c in f]).astype(DTYPES[dtype])) for f in read]
 
 
 def viewed(rng: Rng, array: Any) -> Any:

@@ -19,6 +19,7 @@ import jinja2
 import pytest
 from opwright import cli
 from opwright.emit import render
+from opwright.emit.output import Output
 from opwright.language import expr
 from opwright.language.library import Library
 from opwright.language.schema import Located, Node, Spelled
@@ -43,7 +44,7 @@ def library(project: Project) -> Library:
     return convolutions()
 
 
-def outputs(library: Library, project: Project) -> dict[str, render.Output]:
+def outputs(library: Library, project: Project) -> dict[str, Output]:
     return render.outputs(library, project.templates, "spec/onednn_graph")
 
 
@@ -193,7 +194,7 @@ def test_a_template_that_measures_its_own_text_is_named_without_a_line():
     env = jinja2.Environment(
         loader=jinja2.DictLoader({"a.j2": "{% macro m() %}word{% endmacro %}{{ m() | length }} {{ m() }}\n"})
     )
-    output = render.Output("a.j2", dict)
+    output = Output("a.j2", dict)
     assert output.text(env) == "4 word"
     (line,) = marking.marked(env, "a.txt", output, "4 word\n")
     assert line == (marking.Piece("4 word", (marking.Place("a.j2"),)),)
@@ -207,7 +208,7 @@ def test_macros_are_named_with_their_callers():
     env = jinja2.Environment(
         loader=jinja2.DictLoader(sources), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    output = render.Output("top.j2", dict)
+    output = Output("top.j2", dict)
     text = render.tidy("x.txt", output.text(env))
     assert text == "first\n  a1\n\n  b1\n  a2\n\n  b2\n"
     found = [

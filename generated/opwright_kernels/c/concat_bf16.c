@@ -65,7 +65,7 @@ static void concat_bf16_0_a(void *context_, int64_t part_)
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]));
+                dst_row_[i_] = src_row_[i_];
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
         }
@@ -118,7 +118,7 @@ static void concat_bf16_0_c(void *context_, int64_t part_)
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]));
+                dst_row_[i_] = src_row_[i_];
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
         }

@@ -592,8 +592,14 @@ void OPWRIGHT_STEPS(layer_norm_backward_bf16)(
         opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
     if (first_ <= 2 && 2 < last_) {
+        const opwright_product *const product_ = &sizes_->products_[0];
+        if (product_->run != 0) {
+            opwright_finish *const finish_ = 0;
+            void *const sums_ = (void *)(call_.scratch_ + sizes_->level_at);
+            product_->run(product_->problem, gamma, diff_dst, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
+        }
         void (*const phases_[])(void *, int64_t) = {layer_norm_backward_bf16_2_c, layer_norm_backward_bf16_2_b};
-        opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
+        if (product_->run == 0) opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
     }
     if (first_ <= 3 && 3 < last_) {
         void (*const phases_[])(void *, int64_t) = {layer_norm_backward_bf16_3_c, layer_norm_backward_bf16_3_b};

@@ -188,6 +188,50 @@ static void mat_mul_bf16_bf16_bf16_f32_0_n(void *context_, int64_t part_)
     }
 }
 
+// Of neighbouring cells of sums, whose sums have just been made.
+static void mat_mul_bf16_bf16_bf16_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const opwright_call_of_mat_mul_bf16_bf16_bf16_f32 *const call_ = context_;
+    const opwright_bf16 *const bias = call_->bias;
+    float *const dst = call_->dst;
+    const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const sums = sums_;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_M = sizes_->dst_M;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t bias_N = sizes_->bias_N;
+    const int64_t N = sizes_->N;
+    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : 512;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t M = sizes_->M;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (cell_ + at_) % N)) {
+        const int64_t begin_ = (cell_ + at_) % N;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N);
+        const int64_t task_ = (cell_ + at_) / N;
+        const int64_t m = task_ % M;
+        const int64_t rest_0_ = task_ / M;
+        const int64_t b = rest_0_ % B_inner_;
+        const int64_t rest_1_ = rest_0_ / B_inner_;
+        const int64_t b_row_ = rest_1_;
+        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        for (int64_t n = begin_; n < end_; n += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - n);
+            float dst_room_[512];
+            float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
+            float *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+            const float *restrict sums_row_ = sums + (at_ + (n - begin_));
+            opwright_bf16 bias_room_[512];
+            const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, n_, bias_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = sums_row_[i_] + opwright_from_bf16(bias_row_[i_]);
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_N, n_);
+        }
+    }
+}
+
 static void mat_mul_bf16_bf16_bf16_f32_1_n(void *context_, int64_t part_)
 {
     const opwright_call_of_mat_mul_bf16_bf16_bf16_f32 *const call_ = context_;
@@ -244,10 +288,17 @@ void OPWRIGHT_STEPS(mat_mul_bf16_bf16_bf16_f32)(
 {
     opwright_call_of_mat_mul_bf16_bf16_bf16_f32 call_ = {src, weights, bias, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
     if (first_ <= 0 && 0 < last_) {
+        const opwright_product *const product_ = &sizes_->products_[0];
+        if (product_->run != 0) {
+            opwright_finish *const finishes_[] = {mat_mul_bf16_bf16_bf16_f32_1_n_of_sums};
+            opwright_finish *const finish_ = product_->way == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[1]] : 0;
+            void *const sums_ = product_->way == OPWRIGHT_OUTPUT ? (void *)dst : (void *)(call_.scratch_ + sizes_->sums_at);
+            product_->run(product_->problem, src, weights, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
+        }
         void (*const phases_[])(void *, int64_t) = {mat_mul_bf16_bf16_bf16_f32_0_k, mat_mul_bf16_bf16_bf16_f32_0_m, mat_mul_bf16_bf16_bf16_f32_0_n};
-        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
+        if (product_->run == 0) opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
-    if (first_ <= 1 && 1 < last_) {
+    if (first_ <= 1 && 1 < last_ && sizes_->products_[0].way == OPWRIGHT_STORED) {
         opwright_phase(team_, mat_mul_bf16_bf16_bf16_f32_1_n, &call_);
     }
 }

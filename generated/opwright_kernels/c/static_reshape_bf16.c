@@ -46,11 +46,13 @@ static void static_reshape_bf16_0_y(void *context_, int64_t part_)
             opwright_bf16 * dst_first_ = dst + (dst_Y_y_at_ + y * dst_Y_step_);
             opwright_bf16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
             opwright_bf16 src_room_[512];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
+            const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
+            for (int64_t i_ = 0; i_ < src_row_gaps_; ++i_) {
                 src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
             }
+            const opwright_bf16 *restrict src_row_ = sizes_->X_rank == 1 ? opwright_row_bf16(src + opwright_cell_offset(y_row_ * Y_inner_ + y, sizes_->X_rank, sizes_->X_extents, sizes_->src_X), sizes_->src_X[0], n_, src_room_) : src_room_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_room_[i_]));
+                dst_row_[i_] = src_row_[i_];
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_Y_step_, n_);
         }

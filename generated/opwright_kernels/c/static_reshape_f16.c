@@ -46,11 +46,13 @@ static void static_reshape_f16_0_y(void *context_, int64_t part_)
             opwright_f16 * dst_first_ = dst + (dst_Y_y_at_ + y * dst_Y_step_);
             opwright_f16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
             opwright_f16 src_room_[512];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
+            const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
+            for (int64_t i_ = 0; i_ < src_row_gaps_; ++i_) {
                 src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
             }
+            const opwright_f16 *restrict src_row_ = sizes_->X_rank == 1 ? opwright_row_f16(src + opwright_cell_offset(y_row_ * Y_inner_ + y, sizes_->X_rank, sizes_->X_extents, sizes_->src_X), sizes_->src_X[0], n_, src_room_) : src_room_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_room_[i_]));
+                dst_row_[i_] = src_row_[i_];
             }
             opwright_put_f16(dst_row_, dst_first_, dst_Y_step_, n_);
         }

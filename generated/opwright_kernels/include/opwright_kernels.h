@@ -24,7 +24,8 @@
 // of axes, at least one axis; for each array and axis the distance of neighbours in elements, 0 where the array is
 // broadcast; word_a, the number of a word of attribute a; x_at, the bytes of scratch before the intermediate array x;
 // task_bytes_, the bytes of scratch of each worker; lanes_, the number of the letter along which each phase has its
-// lanes. Inputs may overlap each other, outputs nothing.
+// lanes; products_, of each contraction the engine that computes it, all 0 where loops do. Inputs may overlap each other,
+// outputs nothing.
 //
 // The caller has checked what the validators check: sizes belong together, arrays are contiguous and large enough, the
 // output overlaps no input, group class and layouts are those in the name. Spatial arrays of `sizes` are right-aligned:
@@ -38,6 +39,7 @@
 #include "opwright/abs_backward.h"
 #include "opwright/add.h"
 #include "opwright/avg_pool.h"
+#include "opwright/avg_pool_backward.h"
 #include "opwright/batch_norm_forward_training.h"
 #include "opwright/batch_norm_inference.h"
 #include "opwright/batch_norm_training_backward.h"

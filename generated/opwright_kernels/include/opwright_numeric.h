@@ -105,18 +105,16 @@ static inline uint16_t opwright_to_bf16(float value)
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
+// Both ways of f16 without a branch, so that loops become vectors.
 static inline float opwright_from_f16(uint16_t half)
 {
-    const uint32_t sign = ((uint32_t)half & 0x8000u) << 16;
-    const uint32_t exponent = ((uint32_t)half >> 10) & 0x1fu;
-    const uint32_t fraction = (uint32_t)half & 0x3ffu;
-    if (exponent == 0) {
-        // Zero or denormal: fraction * 2^-24 is exact in float.
-        const float magnitude = (float)fraction * 0x1p-24f;
-        return sign ? -magnitude : magnitude;
-    }
-    const uint32_t widened = exponent == 0x1fu ? 0x7f800000u | (fraction ? 0x400000u : 0u) : (exponent + 112u) << 23;
-    return opwright_float(sign | widened | fraction << 13);
+    const uint32_t magnitude = half & 0x7fffu;
+    // Zero or denormal: magnitude * 2^-24 is exact in float.
+    const uint32_t small = opwright_bits((float)(int32_t)magnitude * 0x1p-24f);
+    const uint32_t large = (magnitude << 13) + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);
+    const uint32_t quiet = magnitude > 0x7c00u ? 0x400000u : 0u;
+    const uint32_t widened = magnitude < 0x400u ? small : large | quiet;
+    return opwright_float(((uint32_t)half & 0x8000u) << 16 | widened);
 }
 
 static inline uint16_t opwright_to_f16(float value)
@@ -124,20 +122,15 @@ static inline uint16_t opwright_to_f16(float value)
     const uint32_t bits = opwright_bits(value);
     const uint32_t sign = (bits >> 16) & 0x8000u;
     const uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) {
-        return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-    }
-    if (magnitude >= 0x477ff000u) {
-        // 65520 and more round to infinity.
-        return (uint16_t)(sign | 0x7c00u);
-    }
-    if (magnitude < 0x38800000u) {
-        // Below 2^-14: the result is a denormal, a multiple of 2^-24. Adding 0.5 leaves that multiple, rounded to
-        // nearest even, in the low bits of the sum.
-        const float sum = opwright_float(magnitude) + 0.5f;
-        return (uint16_t)(sign | (opwright_bits(sum) - 0x3f000000u));
-    }
-    return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13));
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    // Below 2^-14: the result is a denormal, a multiple of 2^-24. Adding 0.5 leaves that multiple, rounded to nearest
+    // even, in the low bits of the sum.
+    const uint32_t small = opwright_bits(opwright_float(magnitude) + 0.5f) - 0x3f000000u;
+    const uint32_t finite = magnitude < 0x38800000u ? small : normal;
+    // 65520 and more round to infinity.
+    const uint32_t bounded = magnitude >= 0x477ff000u ? 0x7c00u : finite;
+    const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    return (uint16_t)(sign | (magnitude > 0x7f800000u ? nan : bounded));
 }
 
 #endif

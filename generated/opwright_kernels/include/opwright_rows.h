@@ -9,6 +9,7 @@
 #define OPWRIGHT_ROWS_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "opwright_functions.h"
 #include "opwright_team.h"
@@ -75,6 +76,62 @@ static inline void opwright_put_f32(const float *row, float *to, int64_t step, i
     }
 }
 
+// f32: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_f32(float *to, const float *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        float *target = to + strip * to_steps[across];
+        const float *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            float cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
 // bf16: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *room)
@@ -108,6 +165,62 @@ static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to
     for (int64_t i = 0; row != to && i < n; ++i) {
         to[i * step] = row[i];
     }
+}
+
+// bf16: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        opwright_bf16 *target = to + strip * to_steps[across];
+        const opwright_bf16 *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            opwright_bf16 cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
 }
 
 // f16: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
@@ -145,6 +258,62 @@ static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, i
     }
 }
 
+// f16: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        opwright_f16 *target = to + strip * to_steps[across];
+        const opwright_f16 *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            opwright_f16 cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
 // s32: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step, int64_t n, int32_t *room)
@@ -178,6 +347,62 @@ static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t ste
     for (int64_t i = 0; row != to && i < n; ++i) {
         to[i * step] = row[i];
     }
+}
+
+// s32: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        int32_t *target = to + strip * to_steps[across];
+        const int32_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            int32_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
 }
 
 // f64: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
@@ -215,6 +440,62 @@ static inline void opwright_put_f64(const double *row, double *to, int64_t step,
     }
 }
 
+// f64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_f64(double *to, const double *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        double *target = to + strip * to_steps[across];
+        const double *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            double cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
 // s8: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, int64_t n, int8_t *room)
@@ -248,6 +529,62 @@ static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, 
     for (int64_t i = 0; row != to && i < n; ++i) {
         to[i * step] = row[i];
     }
+}
+
+// s8: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        int8_t *target = to + strip * to_steps[across];
+        const int8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            int8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
 }
 
 // u8: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
@@ -285,6 +622,62 @@ static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// u8: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint8_t *target = to + strip * to_steps[across];
+        const uint8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
 // boolean: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
@@ -318,6 +711,62 @@ static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t
     for (int64_t i = 0; row != to && i < n; ++i) {
         to[i * step] = row[i];
     }
+}
+
+// boolean: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint8_t *target = to + strip * to_steps[across];
+        const uint8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
 }
 
 // f8_e4m3: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
@@ -355,6 +804,62 @@ static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
+// f8_e4m3: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint8_t *target = to + strip * to_steps[across];
+        const uint8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
 // f8_e5m2: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
@@ -388,6 +893,62 @@ static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t
     for (int64_t i = 0; row != to && i < n; ++i) {
         to[i * step] = row[i];
     }
+}
+
+// f8_e5m2: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint8_t *target = to + strip * to_steps[across];
+        const uint8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
 }
 
 // s4: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
@@ -425,6 +986,62 @@ static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// s4: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint8_t *target = to + strip * to_steps[across];
+        const uint8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
 // u4: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
 // `kept`; and what was written to room put in place.
 static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
@@ -458,6 +1075,62 @@ static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step
     for (int64_t i = 0; row != to && i < n; ++i) {
         to[i * step] = row[i];
     }
+}
+
+// u4: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint8_t *target = to + strip * to_steps[across];
+        const uint8_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint8_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
 }
 
 // s64: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
@@ -495,94 +1168,186 @@ static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t ste
     }
 }
 
+// s64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        int64_t *target = to + strip * to_steps[across];
+        const int64_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            int64_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
+// Loops of so few turns become no vectors by themselves: of f32, four lanes are one.
+#if defined(__GNUC__)
+typedef float opwright_four __attribute__((vector_size(16)));
+typedef int32_t opwright_four_bits __attribute__((vector_size(16)));
+#endif
+
 static inline float opwright_sum_of_f32(float *lanes)
 {
-    for (int64_t i = 0; i < 16; ++i) {
-        lanes[i] += lanes[i + 16];
+#if defined(__GNUC__)
+    opwright_four fours[8];
+    memcpy(fours, lanes, sizeof fours);
+    for (int i = 0; i < 4; ++i) {
+        fours[i] += fours[i + 4];
     }
-    for (int64_t i = 0; i < 8; ++i) {
-        lanes[i] += lanes[i + 8];
+    for (int i = 0; i < 2; ++i) {
+        fours[i] += fours[i + 2];
     }
-    for (int64_t i = 0; i < 4; ++i) {
-        lanes[i] += lanes[i + 4];
+    for (int i = 0; i < 1; ++i) {
+        fours[i] += fours[i + 1];
     }
-    for (int64_t i = 0; i < 2; ++i) {
-        lanes[i] += lanes[i + 2];
+    memcpy(lanes, fours, sizeof *fours);
+#else
+    for (int half = 16; half >= 4; half /= 2) {
+        for (int i = 0; i < half; ++i) {
+            lanes[i] = lanes[i] + lanes[i + half];
+        }
     }
-    for (int64_t i = 0; i < 1; ++i) {
-        lanes[i] += lanes[i + 1];
-    }
-    return lanes[0];
+#endif
+    const float even = lanes[0] + lanes[2];
+    const float odd = lanes[1] + lanes[3];
+    return even + odd;
 }
 
 static inline float opwright_product_of_f32(float *lanes)
 {
-    for (int64_t i = 0; i < 16; ++i) {
-        lanes[i] *= lanes[i + 16];
+#if defined(__GNUC__)
+    opwright_four fours[8];
+    memcpy(fours, lanes, sizeof fours);
+    for (int i = 0; i < 4; ++i) {
+        fours[i] *= fours[i + 4];
     }
-    for (int64_t i = 0; i < 8; ++i) {
-        lanes[i] *= lanes[i + 8];
+    for (int i = 0; i < 2; ++i) {
+        fours[i] *= fours[i + 2];
     }
-    for (int64_t i = 0; i < 4; ++i) {
-        lanes[i] *= lanes[i + 4];
+    for (int i = 0; i < 1; ++i) {
+        fours[i] *= fours[i + 1];
     }
-    for (int64_t i = 0; i < 2; ++i) {
-        lanes[i] *= lanes[i + 2];
+    memcpy(lanes, fours, sizeof *fours);
+#else
+    for (int half = 16; half >= 4; half /= 2) {
+        for (int i = 0; i < half; ++i) {
+            lanes[i] = lanes[i] * lanes[i + half];
+        }
     }
-    for (int64_t i = 0; i < 1; ++i) {
-        lanes[i] *= lanes[i + 1];
-    }
-    return lanes[0];
+#endif
+    const float even = lanes[0] * lanes[2];
+    const float odd = lanes[1] * lanes[3];
+    return even * odd;
 }
 
 static inline float opwright_max_of_f32(float *lanes)
 {
-    for (int64_t i = 0; i < 16; ++i) {
-        const float a = lanes[i], b = lanes[i + 16];
-        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+#if defined(__GNUC__)
+    opwright_four fours[8];
+    memcpy(fours, lanes, sizeof fours);
+    for (int i = 0; i < 4; ++i) {
+        const opwright_four a = fours[i], b = fours[i + 4];
+        const opwright_four_bits mask = (a > b) | (a != a);
+        fours[i] = (opwright_four)((mask & (opwright_four_bits)a) | (~mask & (opwright_four_bits)b));
     }
-    for (int64_t i = 0; i < 8; ++i) {
-        const float a = lanes[i], b = lanes[i + 8];
-        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    for (int i = 0; i < 2; ++i) {
+        const opwright_four a = fours[i], b = fours[i + 2];
+        const opwright_four_bits mask = (a > b) | (a != a);
+        fours[i] = (opwright_four)((mask & (opwright_four_bits)a) | (~mask & (opwright_four_bits)b));
     }
-    for (int64_t i = 0; i < 4; ++i) {
-        const float a = lanes[i], b = lanes[i + 4];
-        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    for (int i = 0; i < 1; ++i) {
+        const opwright_four a = fours[i], b = fours[i + 1];
+        const opwright_four_bits mask = (a > b) | (a != a);
+        fours[i] = (opwright_four)((mask & (opwright_four_bits)a) | (~mask & (opwright_four_bits)b));
     }
-    for (int64_t i = 0; i < 2; ++i) {
-        const float a = lanes[i], b = lanes[i + 2];
-        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
+    memcpy(lanes, fours, sizeof *fours);
+#else
+    for (int half = 16; half >= 4; half /= 2) {
+        for (int i = 0; i < half; ++i) {
+            lanes[i] = opwright_pick_f32((lanes[i] > lanes[i + half]) | (lanes[i] != lanes[i]), lanes[i], lanes[i + half]);
+        }
     }
-    for (int64_t i = 0; i < 1; ++i) {
-        const float a = lanes[i], b = lanes[i + 1];
-        lanes[i] = opwright_pick_f32((a > b) | (a != a), a, b);
-    }
-    return lanes[0];
+#endif
+    const float even = opwright_pick_f32((lanes[0] > lanes[2]) | (lanes[0] != lanes[0]), lanes[0], lanes[2]);
+    const float odd = opwright_pick_f32((lanes[1] > lanes[3]) | (lanes[1] != lanes[1]), lanes[1], lanes[3]);
+    return opwright_pick_f32((even > odd) | (even != even), even, odd);
 }
 
 static inline float opwright_min_of_f32(float *lanes)
 {
-    for (int64_t i = 0; i < 16; ++i) {
-        const float a = lanes[i], b = lanes[i + 16];
-        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+#if defined(__GNUC__)
+    opwright_four fours[8];
+    memcpy(fours, lanes, sizeof fours);
+    for (int i = 0; i < 4; ++i) {
+        const opwright_four a = fours[i], b = fours[i + 4];
+        const opwright_four_bits mask = (a < b) | (a != a);
+        fours[i] = (opwright_four)((mask & (opwright_four_bits)a) | (~mask & (opwright_four_bits)b));
     }
-    for (int64_t i = 0; i < 8; ++i) {
-        const float a = lanes[i], b = lanes[i + 8];
-        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    for (int i = 0; i < 2; ++i) {
+        const opwright_four a = fours[i], b = fours[i + 2];
+        const opwright_four_bits mask = (a < b) | (a != a);
+        fours[i] = (opwright_four)((mask & (opwright_four_bits)a) | (~mask & (opwright_four_bits)b));
     }
-    for (int64_t i = 0; i < 4; ++i) {
-        const float a = lanes[i], b = lanes[i + 4];
-        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    for (int i = 0; i < 1; ++i) {
+        const opwright_four a = fours[i], b = fours[i + 1];
+        const opwright_four_bits mask = (a < b) | (a != a);
+        fours[i] = (opwright_four)((mask & (opwright_four_bits)a) | (~mask & (opwright_four_bits)b));
     }
-    for (int64_t i = 0; i < 2; ++i) {
-        const float a = lanes[i], b = lanes[i + 2];
-        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
+    memcpy(lanes, fours, sizeof *fours);
+#else
+    for (int half = 16; half >= 4; half /= 2) {
+        for (int i = 0; i < half; ++i) {
+            lanes[i] = opwright_pick_f32((lanes[i] < lanes[i + half]) | (lanes[i] != lanes[i]), lanes[i], lanes[i + half]);
+        }
     }
-    for (int64_t i = 0; i < 1; ++i) {
-        const float a = lanes[i], b = lanes[i + 1];
-        lanes[i] = opwright_pick_f32((a < b) | (a != a), a, b);
-    }
-    return lanes[0];
+#endif
+    const float even = opwright_pick_f32((lanes[0] < lanes[2]) | (lanes[0] != lanes[0]), lanes[0], lanes[2]);
+    const float odd = opwright_pick_f32((lanes[1] < lanes[3]) | (lanes[1] != lanes[1]), lanes[1], lanes[3]);
+    return opwright_pick_f32((even < odd) | (even != even), even, odd);
 }
 
 static inline double opwright_sum_of_f64(double *lanes)

@@ -171,11 +171,11 @@ def expressions(op: Op) -> Iterator[Problem]:
 
 
 def is_vector(tree: Expr, kinds: Mapping[str, Kind]) -> bool:
-    return any(kinds[name].vector for name in expr.names(tree))
+    return any(kinds[name].vector for name in expr.loose_names(tree))
 
 
 def _is_spatial(op: Op, tree: Expr, kinds: Mapping[str, Kind]) -> bool:
-    return any(kinds[name].vector for name in expr.names(tree) - op.runs)
+    return any(kinds[name].vector for name in expr.loose_names(tree) - op.runs)
 
 
 def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:

@@ -24,8 +24,9 @@ PYTHON_NAMES = frozenset({
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
-# `count` is a word of finish, `accumulate` one of the rows of data types.
-TAKEN = RESERVED_NAMES | PYTHON_NAMES | {"count", "accumulate"}
+# `accumulate` is a word of the rows of data types, `count` one of finish. Kernels of steps end their names with `_`.
+ALWAYS_TAKEN = PYTHON_NAMES | {"accumulate"}
+TAKEN = RESERVED_NAMES | ALWAYS_TAKEN | {"count"}
 
 
 def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
@@ -59,17 +60,19 @@ def names(op: Op) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     shapes = {giver.name for giver in op.stated_by(op.output)}
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
+    taken = ALWAYS_TAKEN if op.semantics.steps else TAKEN
     for what, name, at in _named(op):
         own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
-        own = own | (TAKEN | derived if what != "name of a step" else frozenset())  # steps give names in C only
+        own = own | (taken | derived if what != "name of a step" else frozenset())  # steps give names in C only
         if name in own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
             )
         if name in seen:
-            yield Problem(
-                at, "name-taken", f"the {what} '{name}' has the same name as a {seen[name]}; names must be unique"
-            )
+            message = f"the {what} '{name}' has the same name as a {seen[name]}; names must be unique"
+            if {what, seen[name]} == {"size", "symbol"}:
+                message += ". An attribute's number can be an extent itself: leave it out of dims"
+            yield Problem(at, "name-taken", message)
         seen.setdefault(name, what)
     folded: dict[str, str] = {}
     for symbol, at in _symbols(op):

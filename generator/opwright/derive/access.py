@@ -65,7 +65,7 @@ def _axes(
 ) -> tuple[Axis, ...]:
     axes = []
     for name in order:
-        vector = bool(expr.names(dims[name]) & expansion.vectors)
+        vector = bool(expr.loose_names(dims[name]) & expansion.vectors)
         for copy, suffix in expansion.copies(name, vector):
             axes.append(
                 Axis(

@@ -34,7 +34,9 @@ class Expansion:
         sizes = group_class.let if group_class else {}
         self.sizes = {symbol: _polynomial(value) for symbol, value in sizes.items()}
         ranges = op.semantics.ranges
-        self.vector_letters = {letter for letter, extent in ranges.items() if expr.names(extent.tree) & self.vectors}
+        self.vector_letters = {
+            letter for letter, extent in ranges.items() if expr.loose_names(extent.tree) & self.vectors
+        }
         self.letters = tuple(ranges)
         self.extents: dict[str, Poly] = {}
         for letter, extent in ranges.items():

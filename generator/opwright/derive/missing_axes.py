@@ -80,8 +80,8 @@ def on_missing_axes(op: Op) -> Iterator[tuple[expr.Expr, expr.Value]]:
     wanted += [(index.tree, 0) for way in ways for index in way.index.values()]
     wanted += [(guard.tree, True) for guard in semantics.where]
     vectors = set(MissingAxes(op).vectors)
-    vectors |= {letter for letter, extent in semantics.ranges.items() if expr.names(extent.tree) & vectors}
-    return ((tree, value) for tree, value in wanted if expr.names(tree) & vectors)
+    vectors |= {letter for letter, extent in semantics.ranges.items() if expr.loose_names(extent.tree) & vectors}
+    return ((tree, value) for tree, value in wanted if expr.loose_names(tree) & vectors)
 
 
 # The values that a neutral one is compared with, and what each is wanted for.
@@ -126,9 +126,11 @@ def of_steps(op: Op) -> Iterator[Problem]:
             wanted += [(index, 0, made.at.moved(index.column)) for read in reads for index in read.indices]
             products = [n for n in expr.walk(made.value) if isinstance(n, expr.Call) and n.function == "prod"]
             wanted += [(call.arguments[0], 1, made.value_at.moved(call.column)) for call in products]
-    letters = {letter for letter, extent in op.semantics.ranges.items() if expr.names(extent.tree) & missing.vectors}
+    letters = {
+        letter for letter, extent in op.semantics.ranges.items() if expr.loose_names(extent.tree) & missing.vectors
+    }
     for tree, value, at in wanted:
-        spatial = expr.names(tree) & (missing.vectors | letters) - op.runs
+        spatial = expr.loose_names(tree) & (missing.vectors | letters) - op.runs
         calls = [node.function for node in expr.walk(tree) if isinstance(node, expr.Call)]
         numbered = not expr.LETTER_FUNCTIONS.keys().isdisjoint(calls)
         if spatial and not numbered and not missing.fits_always(tree, value):

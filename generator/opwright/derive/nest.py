@@ -331,7 +331,7 @@ class _Derivation:
         vectors: set[str] = set()
         cells: dict[str, Affine] = {}
         for formal, (axis, extent) in zip(formals, self.formal_axes()):
-            vector = bool(expr.names(extent) & self.expansion.vectors)
+            vector = bool(expr.loose_names(extent) & self.expansion.vectors)
             if vector:
                 vectors.add(formal)
             for (name, _), (copy, _) in zip(self.expansion.copies(formal, vector), self.expansion.copies(axis, vector)):

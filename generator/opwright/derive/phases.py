@@ -34,6 +34,7 @@ class Phase:
     contraction: Contraction | None = None  # what its one step contracts
     copies: str | None = None  # the output that its one step copies from the sums of a contraction,
     unless: str | None = None  # where a call does not have this input, which is added to them
+    finishes: str | None = None  # the sums of the phase before, which it alone reads, each cell for itself
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def staged(op: Op) -> Staged:
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(
         dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own))
-        for phase in _phases(found, optional)
+        for phase in _finishing(found, _phases(found, optional))
     )
     return Staged(found, phases, _private(found, phases))
 
@@ -228,7 +229,7 @@ def _place(found: Program, read: Read, letter: str) -> int | None:
 
 def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
     phases: list[Phase] = []
-    for part in found.parts:
+    for part in _late(found):
         contracted = contraction(found, part)
         copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
@@ -239,6 +240,22 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
                 continue
         phases.append(Phase((part,), _own(found, [part]), (), contracted, copied, added))
     return tuple(phases)
+
+
+def _late(found: Program) -> list[Part]:
+    """The steps, each contraction just before the step that first reads its sums, if that reads them cell by cell."""
+    parts = list(found.parts)
+    for part in found.parts:
+        product = contraction(found, part)
+        readers = [other for other in parts if part.target.tensor in {read.tensor for read in other.reads}]
+        if product is None or not readers or {*readers[0].letters} != {*_walkers(found, product.target)}:
+            continue
+        between = parts[parts.index(part) + 1 : parts.index(readers[0])]
+        kept = {product.target.tensor, product.left.tensor, product.right.tensor}
+        if not kept & {other.target.tensor for other in between}:
+            parts.remove(part)
+            parts.insert(parts.index(readers[0]), part)
+    return parts
 
 
 def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str | None, str | None]:
@@ -257,6 +274,33 @@ def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str |
     alone = len(users) == 2 and users[1] is part and contraction(found, users[0]) is not None
     written = found.arrays[part.target.tensor].role == "output" and plain(found, part)
     return (part.target.tensor, added) if alone and written else (None, None)
+
+
+def _finishing(found: Program, phases: Sequence[Phase]) -> Iterator[Phase]:
+    """The phases, and of those that follow a contraction whether they may take its sums cell by cell, as these come."""
+    before: Contraction | None = None
+    for phase in phases:
+        sums = before.target if before is not None else None
+        finishes = sums.tensor if sums is not None and _finishes(found, phase, sums) else None
+        yield dataclasses.replace(phase, finishes=finishes)
+        before = phase.contraction
+
+
+def _finishes(found: Program, phase: Phase, sums: Read) -> bool:
+    """Whether a phase is pointwise over the letters of sums, which no other phase reads."""
+    users = [part for part in found.parts for read in (part.target, *part.reads) if read.tensor == sums.tensor]
+    letters = _walkers(found, sums)
+    pointwise = all(part.operator == "set" and {*part.letters} == {*letters} for part in phase.parts)
+    alone = all(part in phase.parts for part in users[1:])
+    read = [_walkers(found, read) for part in phase.parts for read in part.reads if read.tensor == sums.tensor]
+    return pointwise and alone and {*phase.own} == {*letters} and bool(read) and all(one == letters for one in read)
+
+
+def _walkers(found: Program, read: Read) -> list[str]:
+    """The letter that walks each axis of an element, '' where none does."""
+    axes = found.arrays[read.tensor].axes
+    pairs = [(number, index) for number, index in enumerate(read.indices) if axes[number].kind != "ones"]
+    return [found.walks(read.tensor, number, index) or "" for number, index in pairs]
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 
 from ..language import expr
-from ..language.dtypes import OF_STEPS
+from ..language.dtypes import DTYPES, OF_STEPS
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind
 from ..language.model import Op, Tensor
@@ -266,8 +266,10 @@ def _attributes(op: Op) -> Iterator[Problem]:
                 yield Problem(attribute.at, "locates", message)
             elif dim and attribute.type == "s64[]" and not dim.run:
                 yield Problem(attribute.at, "locates", f"'{attribute.locates}' has one axis; make '{name}' an s64")
-            elif dim and not any(extent.tree == Name(dim.symbol) for t in op.inputs for extent in t.dims.values()):
-                yield Problem(attribute.at, "locates", f"no input has an axis of extent '{dim.symbol}' to locate")
+            elif dim and not any(e.tree == Name(dim.symbol) for t in op.data_inputs for e in t.dims.values()):
+                message = f"no input has an axis of extent {dim.symbol} for '{name}' to locate"
+                hint = f"give the axis a size of its own, and compute {dim.symbol} from it in let"
+                yield Problem(attribute.at, "locates", f"{message}; {hint}")
         if attribute.dtype_of is not None:
             outputs = [tensor.name for tensor in op.outputs]
             at = place(attribute.dtype_of, attribute.at)
@@ -300,6 +302,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         if missing := names - row.keys():
             yield Problem(at, "dtype-missing", f"this row does not name {', '.join(sorted(missing))}")
             continue
+        yield from _omitted(op, row)
         cells = tuple(row[name] for name in sorted(names - {"accumulate"}))
         if cells in seen:
             yield Problem(at, "dtype-row", f"this row of data types is a duplicate of the one at {seen[cells]}")
@@ -318,6 +321,16 @@ def dtypes(op: Op) -> Iterator[Problem]:
             message = f"no call distinguishes this row from that of {inputs[key]}"
             yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
         inputs.setdefault(key, at)
+
+
+def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
+    """What omitted inputs read as is a number of their type."""
+    for tensor in op.inputs:
+        dtype = row[tensor.name]
+        number = float(tensor.absent) if tensor.absent and _is_number(tensor.absent) else 0.0
+        if dtype in OF_STEPS and not DTYPES[dtype].holds(number):
+            message = f"'{tensor.name}' is {dtype} in a row of dtypes, which has no {tensor.absent}"
+            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
 
 
 def _bits(op: Op, row: Mark, accumulate: str) -> Iterator[Problem]:

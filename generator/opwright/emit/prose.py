@@ -57,7 +57,7 @@ def vector_symbols(op: Op) -> list[str]:
 def vector_letters(op: Op) -> list[str]:
     """The range letters with one value per spatial axis."""
     vectors = set(vector_symbols(op))
-    return [letter for letter, extent in op.semantics.ranges.items() if expr.names(extent.tree) & vectors]
+    return [letter for letter, extent in op.semantics.ranges.items() if expr.loose_names(extent.tree) & vectors]
 
 
 def ranges(op: Op) -> str:

@@ -211,7 +211,7 @@ class Writer:
         )
 
     def vector_axis(self, way: BindWay) -> str:
-        names = [axis.axis for axis in way.axes if expr.names(axis.extent.tree) & self.vectors]
+        names = [axis.axis for axis in way.axes if expr.loose_names(axis.extent.tree) & self.vectors]
         return f'"{names[0]}"' if names else "None"
 
     def bind(self, step: Bind) -> None:
@@ -268,7 +268,7 @@ class Writer:
         return found
 
     def is_vector_axis(self, tree: expr.Expr) -> bool:
-        return bool(expr.names(tree) & self.vectors)
+        return bool(expr.loose_names(tree) & self.vectors)
 
     def extent(self, step: Extent) -> None:
         symbol, minimum = step.dim.symbol, step.dim.min or 0

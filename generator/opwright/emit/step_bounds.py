@@ -42,6 +42,7 @@ class _Condition:
     axis: int
     test: Expr
     names: frozenset[str]
+    whole: frozenset[str]  # the letters of which it takes every spatial axis
 
 
 class Guards:
@@ -70,17 +71,18 @@ class Guards:
                 for copy in range(len(elements.axes)) if axis.kind == "spatial" else (0,):
                     at, end = elements.integer(index, copy), elements.extent(axis, copy)
                     below = slopes.minus(slopes.minus(axis.extent, Number(1)), index)
-                    letters = expr.names(index)
-                    found.append(_Condition(slopes.folded(index), copy, Binary(">=", at, ZERO), letters))
-                    found.append(_Condition(slopes.folded(below), copy, Binary("<", at, end), letters))
+                    letters = (expr.names(index), expr.gathered_names(index))
+                    found.append(_Condition(slopes.folded(index), copy, Binary(">=", at, ZERO), *letters))
+                    found.append(_Condition(slopes.folded(below), copy, Binary("<", at, end), *letters))
         for guard in self.part.where:
             trees = slopes.comparisons(guard.tree)
             for copy in self._axes(guard.tree):
                 if trees is None:
-                    found.append(_Condition(None, copy, elements.integer(guard.tree, copy), expr.names(guard.tree)))
+                    test, tree = elements.integer(guard.tree, copy), guard.tree
+                    found.append(_Condition(None, copy, test, expr.names(tree), expr.gathered_names(tree)))
                 for tree in trees or ():
                     test = Binary(">=", elements.integer(tree, copy), ZERO)
-                    found.append(_Condition(tree, copy, test, expr.names(tree)))
+                    found.append(_Condition(tree, copy, test, expr.names(tree), expr.gathered_names(tree)))
         return found
 
     def _axes(self, tree: expr.Expr) -> Sequence[int]:
@@ -90,11 +92,12 @@ class Guards:
         return range(len(elements.axes)) if expr.loose_names(tree) & spatial else (0,)
 
     def _copies(self, condition: _Condition) -> set[str]:
-        letters = self.elements.program.letters
-        return {
-            self.elements.copies(letters[name])[condition.axis if letters[name].kind == "spatial" else 0][0]
-            for name in condition.names & letters.keys()
-        }
+        letters, found = self.elements.program.letters, set[str]()
+        for name in condition.names & letters.keys():
+            copies = [copy for copy, _ in self.elements.copies(letters[name])]
+            whole = name in condition.whole or letters[name].kind != "spatial"
+            found |= {*(copies if whole else copies[condition.axis : condition.axis + 1])}
+        return found
 
     def _solved(self, condition: _Condition, loop: str, found: Bounds) -> bool:
         """Turn a condition into a bound of a loop, where it is a multiple of the loop's letter and a rest."""

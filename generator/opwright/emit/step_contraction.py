@@ -30,6 +30,7 @@ class ContractionView:
     left: Accessed
     right: Accessed
     letters: tuple[str, ...]
+    finish: tuple[str, ...]  # the letters of the phase after it, where that may take the sums as they come
 
 
 @memoised
@@ -45,7 +46,10 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
             unless = (found.phases[copy].unless or "") if copy >= 0 else ""
             target, left, right = (_accessed(found, read) for read in (product.target, product.left, product.right))
             output = _accessed(found, found.phases[copy].parts[0].target) if copy >= 0 else None
-            views.append(ContractionView(number, copy, output, unless, target, left, right, phase.parts[0].letters))
+            after = found.phases[number + 1 : number + 2]
+            finish = after[0].own if after and after[0].finishes else ()
+            letters = phase.parts[0].letters
+            views.append(ContractionView(number, copy, output, unless, target, left, right, letters, finish))
     return tuple(views)
 
 

@@ -220,6 +220,18 @@ class Elements:
             total.append(product(term.slope, term.stride))
         return nodes.chain("+", [part for part in total if part != ZERO], ZERO)
 
+    def flat(self, read: Read) -> tuple[Expr | None, Expr]:
+        """Where lanes number a run's cells: the test that it has one axis in memory, how far its cells stand apart."""
+        array = self.program.arrays[read.tensor]
+        if self.lanes is None or len(array.axes) != 1 or array.axes[0].kind != "run" or array.role == "between":
+            return None, ZERO
+        (index,), axis = read.indices, array.axes[0]
+        numbered = isinstance(index, expr.Call) and index.function == "number"
+        if not numbered or index.arguments[-1] != expr.Name(self.lanes.name):  # type: ignore[union-attr]
+            return None, ZERO
+        rank = Member(SIZES, f"{expr_name(axis.extent)}_rank")
+        return Binary("==", rank, ONE), Index(Member(SIZES, f"{array.name}_{axis.name}"), ZERO)
+
     def terms(self, read: Read) -> list[Term]:
         array = self.program.arrays[read.tensor]
         walk = self._between if array.role == "between" else self._strided

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..derive.parted import parted
-from ..derive.phases import Staged, staged
+from ..derive.phases import Phase, Staged, staged
 from ..derive.program import Part
 from ..derive.variants import ISAS, row_name
 from ..language import expr
@@ -17,6 +17,7 @@ from ..language.model import Op
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .nodes import Stmt
+from .step_finish import Finish
 from .step_lowering import Lowering
 
 MAX_AXES = 64
@@ -42,7 +43,7 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
 
     name: str
     kind: (
-        str  # value, rank, extents, stride, word, at, bytes, lanes; of rank, `axis` says whether axes keep their order
+        str  # value, rank, extents, stride, word, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
     )
     of: str
     axis: str = ""
@@ -60,6 +61,38 @@ class PhaseFunction:
     body: tuple[Stmt, ...]
     arrays: tuple[Parameter, ...]
     private: frozenset[str]
+    finishes: str = ""  # the sums that it takes cell by cell
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction that an engine may compute: its number among them, its arrays, what may take its sums as they come.
+
+    Arrays are names, and whether each lies between steps.
+    """
+
+    number: int
+    left: tuple[str, bool]
+    right: tuple[str, bool]
+    sums: str
+    c_type: str  # of the sums
+    output: str  # that the sums may go to themselves, '' where there is none
+    finishes: tuple[PhaseFunction, ...]
+    lanes: int  # the phase whose lanes say which of them
+
+
+@dataclass(frozen=True)
+class PhaseView:
+    """A phase: a function for each letter that lanes may go along; `finished`: the product that may do it, or -1."""
+
+    functions: tuple[PhaseFunction, ...]
+    product: Product | None
+    finished: int
+
+    @property
+    def finishes(self) -> tuple[PhaseFunction, ...]:
+        """What may take the sums of its product."""
+        return self.product.finishes if self.product is not None else ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +104,7 @@ class StepKernel:
     row: dict[str, str]
     sizes_type: str
     parameters: tuple[Parameter, ...]
-    phases: tuple[tuple[PhaseFunction, ...], ...]  # of each phase, one for each letter that lanes may go along
+    phases: tuple[PhaseView, ...]
     kernels: tuple[str, ...]  # its name for each instruction set
 
 
@@ -96,21 +129,60 @@ def step_unit(op: Op) -> StepUnit:
 def step_kernel(op: Op, row: dict[str, str]) -> StepKernel:
     """The kernel of a dtype row."""
     name = f"{op.function}_{row_name(op, row)}"
-    phases = tuple(
-        tuple(_function(op, row, name, number, letter) for letter in phase.lanes or (None,))
-        for number, phase in enumerate(staged(op).phases)
-    )
     taken = tuple(parameter for parameter in parameters(op, row) if parameter.role != "between")
     names = tuple(f"{name}_{isa.name}" for isa in ISAS if isa.serves(op, row))
-    return StepKernel(name, row_name(op, row), row, f"opwright_{op.function}_sizes", taken, phases, names)
+    sizes = f"opwright_{op.function}_sizes"
+    return StepKernel(name, row_name(op, row), row, sizes, taken, phases_of(op, row, name), names)
+
+
+def phases_of(op: Op, row: dict[str, str], name: str) -> tuple[PhaseView, ...]:
+    """The phases of a kernel, with products that an engine may compute in place of some."""
+    phases = staged(op).phases
+    sums = [phase.contraction.target.tensor for phase in phases if phase.contraction is not None]
+    views = []
+    for number, phase in enumerate(phases):
+        functions = tuple(_function(op, row, name, number, letter) for letter in phase.lanes or (None,))
+        taken = phase.parts[0].reads[0].tensor if phase.copies else phase.finishes
+        product = _product(op, row, name, number, sums) if phase.contraction is not None else None
+        views.append(PhaseView(functions, product, sums.index(taken) if taken else -1))
+    return tuple(views)
+
+
+def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str]) -> Product:
+    found = staged(op)
+    contraction = found.phases[number].contraction
+    assert contraction is not None
+    target = contraction.target.tensor
+    after = found.phases[number + 1] if number + 1 < len(found.phases) else Phase((), ())
+    finishes = tuple(_finish(op, row, name, number + 1, letter) for letter in after.lanes if after.finishes)
+    copies = (phase.copies for phase in found.phases if phase.copies and phase.parts[0].reads[0].tensor == target)
+    left, right = (
+        (read.tensor, found.program.arrays[read.tensor].role == "between")
+        for read in (contraction.left, contraction.right)
+    )
+    c_type = DTYPES[row["accumulate"]].c_type
+    return Product(sums.index(target), left, right, target, c_type, next(copies, "") or "", finishes, number + 1)
 
 
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
     found = staged(op)
     lowering = Lowering(op, row, found, found.phases[number], letter)
+    return _named(op, row, lowering, f"{name}_{number}{f'_{letter}' if letter else ''}")
+
+
+def _finish(op: Op, row: dict[str, str], name: str, number: int, letter: str) -> PhaseFunction:
+    lowering = Finish(op, row, staged(op), staged(op).phases[number], letter)
+    return _named(op, row, lowering, f"{name}_{number}_{letter}_of_sums", lowering.sums_of)
+
+
+def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes: str = "") -> PhaseFunction:
     body = lowering.body()
-    arrays = tuple(p for p in parameters(op, row) if p.name in lowering.used and not lowering.is_number(p.name))
-    return PhaseFunction(f"{name}_{number}{f'_{letter}' if letter else ''}", body, arrays, found.private)
+    arrays = tuple(
+        p
+        for p in parameters(op, row)
+        if p.name in lowering.used and p.name != finishes and not lowering.is_number(p.name)
+    )
+    return PhaseFunction(name, body, arrays, staged(op).private, finishes)
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
@@ -154,6 +226,8 @@ def members(op: Op) -> tuple[Member_, ...]:
     result += [Member_(f"word_{name}", "word", name) for name in words]
     result += [Member_("task_bytes_", "bytes", "")] if found.private else []
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
+    products = sum(phase.contraction is not None for phase in found.phases)
+    result += [Member_("products_", "products", "", length=products, c_type="opwright_product")] if products else []
     return tuple(result)
 
 

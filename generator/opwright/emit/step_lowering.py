@@ -56,7 +56,27 @@ class Lowering(Elements):
         inner = [statement for part in self.phase.parts for statement in self.part(part)]
         task, total = self.decoded()
         loop = self.tasks(total, [*task, *self.of_task(), *self.numbers(), *inner])
-        return (*self.declared.values(), *loop)
+        made = (*self.declared.values(), *loop)
+        moved = self.moved()
+        return (If(nodes.Unary("!", moved), made),) if moved else made
+
+    def moved(self) -> Expr | None:
+        """Whether tiles do the whole phase where neighbours lie along different axes: it copies one run to another."""
+        (part, *more), lanes = self.phase.parts, self.lanes
+        value, run = part.formulas[0].value, None if lanes is None or lanes.kind != "run" else expr.Name(lanes.name)
+        alone = not (more or part.by or part.where) and part.operator == "set" and isinstance(value, Read)
+        if not alone or not isinstance(value, Read) or {*part.target.indices, *value.indices} != {run}:
+            return None
+        arrays = [self.program.arrays[read.tensor] for read in (part.target, value)]
+        kinds = {self.dtype(array.name) for array in arrays}
+        if len(kinds) > 1 or any(len(array.axes) > 1 or array.role in ("between", "list") for array in arrays):
+            return None
+        symbol = expr_name(arrays[0].axes[0].extent)
+        strides = [Member(SIZES, f"{array.name}_{array.axes[0].name}") for array in arrays]
+        extents = [Member(SIZES, f"{symbol}_rank"), Member(SIZES, f"{symbol}_extents")]
+        names = [Name(array.name) for array in arrays]
+        function = f"opwright_moved_{kinds.pop()}"
+        return Call(function, (*names, *extents, *strides, Name("part_"), Name("parts_")))
 
     # Tasks.
 
@@ -89,10 +109,7 @@ class Lowering(Elements):
 
     def decoded(self) -> tuple[list[Stmt], Expr]:
         """The letters of a task from its number, the last one fastest, and how many tasks there are."""
-        digits: list[tuple[str, Expr]] = []  # names and extents, slowest first
-        for name in self.phase.own:
-            loops = self.loops_of(self.program.letters[name])
-            digits += [(loop.name, loop.extent) for loop in loops]
+        digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
         after: list[Stmt] = []
         if self.lanes is not None:
             most = self.most_lanes()
@@ -104,6 +121,13 @@ class Lowering(Elements):
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
             elif self.laned_rows:
                 self.constant("block_", most)
+        return [*self.digits_of_task(digits), *after], nodes.chain("*", [extent for _, extent in digits], ONE)
+
+    def own_loops(self, letter: str) -> list[Loop]:
+        return self.loops_of(self.program.letters[letter])
+
+    def digits_of_task(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
+        """Names and their values in the number of a task; names and extents are the slowest first."""
         statements: list[Stmt] = []
         rest: Expr = Name("task_")
         for number, (name, extent) in enumerate(reversed(digits)):
@@ -113,7 +137,7 @@ class Lowering(Elements):
                 statements.append(Declare(name, Binary("%", rest, extent)))
                 statements.append(Declare(f"rest_{number}_", Binary("/", rest, extent)))
                 rest = Name(f"rest_{number}_")
-        return [*statements, *after], nodes.chain("*", [extent for _, extent in digits], ONE)
+        return statements
 
     def most_lanes(self) -> Expr:
         """How many lanes go together: fewer where a row needs room."""
@@ -256,8 +280,8 @@ class Lowering(Elements):
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
         """One cell of a step."""
-        target, made = self.element(part.target), self.values.cell(value)
+        target = self.element(part.target)
         if part.operator == "set":
-            stored = self.values.stored(made, self.dtype(part.target.tensor))
-            return (Assign(target, stored, source=part.source),)
-        return (updated(self.values, part.operator, target, made, part.source),)
+            copied = self.values.copied(value, self.dtype(part.target.tensor))
+            return (Assign(target, copied, source=part.source),)
+        return (updated(self.values, part.operator, target, self.values.cell(value), part.source),)

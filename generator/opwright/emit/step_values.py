@@ -19,6 +19,8 @@ from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
 
 # Types that C has no arithmetic for, and what their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
+# Types of which every pattern of bits is a number of its own, so that a copy needs no arithmetic.
+WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "s64", "f8_e4m3", "f8_e5m2"}
 _UNSIGNED = {"+", "-", "*"}
 
 
@@ -125,6 +127,12 @@ class Values:
         if self.is_whole(tree.left) and self.is_whole(tree.right):
             return Binary(tree.op, self.integer(tree.left), self.integer(tree.right))
         return Binary(tree.op, self.value(tree.left), self.value(tree.right))
+
+    def copied(self, tree: expr.Expr, dtype: str) -> Expr:
+        """What a cell of that type is set to: a cell of the same type as it is, without the accumulator in between."""
+        if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
+            return self.read(tree)
+        return self.stored(self.cell(tree), dtype)
 
     def loaded(self, element: Expr, dtype: str) -> Expr:
         """An element in the accumulator."""

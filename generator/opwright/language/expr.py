@@ -315,6 +315,15 @@ def loose_names(tree: Expr) -> frozenset[str]:
     return frozenset[str]().union(*map(loose_names, children(tree)))
 
 
+def gathered_names(tree: Expr) -> frozenset[str]:
+    """The symbols inside any, all, prod and number, which take every spatial axis of them."""
+    found = frozenset[str]()
+    for node in walk(tree):
+        if isinstance(node, Call) and (node.function in REDUCTIONS or node.function in LETTER_FUNCTIONS):
+            found |= names(node)
+    return found
+
+
 def reads(tree: Expr) -> tuple[Read, ...]:
     """The tensor elements that a tree reads, in the order of the text."""
     return tuple(node for node in walk(tree) if isinstance(node, Read))

@@ -28,6 +28,9 @@ from .expr import (
 )
 from .source import Mark, Problem, SpecInvalid, suggestion
 
+# How a number becomes a truth value; elements of boolean tensors are numbers, too.
+AS_TRUTH = "; a number x is compared, as in x != 0"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -90,16 +93,16 @@ class _Kinds:
         vector = any(kind.vector for kind in kinds)
         if isinstance(node, Unary) and node.op == "not":
             if kinds[0].base != "bool":
-                raise self.fail(node, "'not' takes a truth value")
+                raise self.fail(node, f"'not' takes a truth value{AS_TRUTH}")
             return kinds[0]
         if isinstance(node, Binary) and node.op in LOGIC:
             if any(kind.base != "bool" for kind in kinds):
-                raise self.fail(node, f"'{node.op}' combines truth values")
+                raise self.fail(node, f"'{node.op}' combines truth values{AS_TRUTH}")
             return Kind("bool", vector)
         if isinstance(node, Call) and node.function == "select":
             if kinds[0].base != "bool":
                 message = "'select' takes a truth value and the values for true and for false"
-                raise self.fail(node, message)
+                raise self.fail(node, message + AS_TRUTH)
             if all(kind.base == "bool" for kind in kinds[1:]):
                 return Kind("bool", vector)
         return None

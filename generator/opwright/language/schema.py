@@ -30,7 +30,9 @@ C_WORDS = frozenset(
     "intptr_t uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local alignas "
     "alignof".split()
 )
-RESERVED = C_WORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+# Builtins that make good names, and that no generated module calls.
+FREE_BUILTINS = frozenset("bin bytes complex filter format hash hex id input iter next oct slice".split())
+RESERVED = C_WORDS | {*keyword.kwlist, *keyword.softkwlist} | frozenset(dir(builtins)) - FREE_BUILTINS
 RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})
 
 

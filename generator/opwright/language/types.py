@@ -19,7 +19,9 @@ from .schema import Located
 def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
     """The axes of a tensor that stand for all spatial axes."""
     kinds = symbol_kinds(op)
-    return tuple(axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.names(extent.tree)))
+    return tuple(
+        axis for axis, extent in dims.items() if any(kinds[name].vector for name in expr.loose_names(extent.tree))
+    )
 
 
 @memoised

@@ -47,6 +47,11 @@ def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, obj
     validation = validate(op, inputs, attributes)
     if not validation.accepted:
         raise ValueError(f"{op.op}: {', '.join(validation.violations)}")
+    return computed(op, inputs, validation)
+
+
+def computed(op: Op, inputs: Sequence[Array | None], validation: Validation) -> Array:
+    """The same for a call that has been validated."""
     with np.errstate(all="ignore"):
         return _Run(op, inputs, validation).result()
 
@@ -112,7 +117,7 @@ class _Run:
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[tensor.name])
         for axis in self.op.layouts[tensor.layout][self.validation.layouts[tensor.layout]] if tensor.layout else dims:
-            for number in range(self.rank) if expr.names(dims[axis].tree) & self.vectors else (0,):
+            for number in range(self.rank) if expr.loose_names(dims[axis].tree) & self.vectors else (0,):
                 here, extent = integers(*places[axis], number), next(extents)
                 inside = inside & (here >= 0) & (here < extent)
                 at = at * extent + here

@@ -17,7 +17,8 @@ from typing import Any
 
 import jinja2
 
-from ..emit.render import Output, environment, tidy
+from ..emit.output import Output
+from ..emit.render import environment, tidy
 from ..language.source import Code, Prose
 from .recording import plain
 

@@ -29,7 +29,7 @@ from rich.tree import Tree
 from .. import parallel
 from ..console import say
 from ..emit import render
-from ..emit.render import Output
+from ..emit.output import Output
 from ..errors import UsageError
 from ..language.library import Library
 from ..language.schema import Assignment, Located

@@ -95,15 +95,15 @@ static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
     return rows;
 }
 
-// and where one begins in an array of those strides.
+// and where one begins in an array of those strides. The first axis takes no division: runs of two axes are most of all.
 static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
 {
     int64_t offset = 0;
-    for (int64_t axis = rank - 2; axis >= 0; --axis) {
+    for (int64_t axis = rank - 2; axis > 0; --axis) {
         offset += row % extents[axis] * strides[axis];
         row /= extents[axis];
     }
-    return offset;
+    return rank > 1 ? offset + row * strides[0] : 0;
 }
 
 // Where the cell of a run stands that has that number, the last axis fastest.

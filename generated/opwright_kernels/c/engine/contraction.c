@@ -15,6 +15,7 @@ enum {
     ALONE_BYTES = 512 << 10,   // of right, where a task packs its own
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     BLOCK_TILES = 8,           // of a task
+    FINISHED_BYTES = 128 << 10, // of sums that a worker holds until they are finished
     TASKS = 4,                 // for each worker, so that all end together
     PACKED_VECTORS = 8,        // of a task that packs
     AHEAD = 16,                // terms that are asked for before they are packed
@@ -39,7 +40,7 @@ typedef struct plan {
 typedef struct call {
     const plan *p;
     const elem *left, *right; // of one product, or where each is a task, of the first
-    char *out;
+    sink out;
     unit *copied, *packed;
     char *workers;
     int64_t first_chunk, chunks, first_vector, vectors; // of the stage
@@ -90,7 +91,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
         const int64_t most = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
-        if (!q->elements || p->chunks == 1)
+        if (!(q->elements || q->finished) || p->chunks == 1)
             p->stage_chunks = max(1, min(p->chunks, most / p->vectors));
         p->stage_vectors = min(p->vectors, max(1, most / p->stage_chunks / p->wide) * p->wide);
         p->share = p->stage_vectors;
@@ -105,6 +106,11 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * 4;
         p->copied = !p->in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES;
+    }
+    if (q->finished) {
+        p->share = max(1, min(p->share, FINISHED_BYTES / (p->block * max_rows(p->wide) * LANES * 4)) / p->wide) * p->wide;
+        if (p->alone)
+            p->share = p->vectors, p->block = max(1, min(p->block, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * 4)));
     }
     p->copied_bytes = p->copied ? round_up(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
@@ -196,14 +202,15 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
 
 // Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of chunks
 // before are added: in out where it is float and can be written as it is, else in `sums`.
-static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, char *out,
-                     int64_t tile, int64_t last, int64_t first, int64_t count) {
+static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, sink put,
+                     int64_t tile, int64_t last, int64_t first, int64_t count, int64_t worker) {
     static const float zeros[LANES];
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
-    const bool beside = q->out_column == 1, floats = size == 4;
-    out += (row * q->out_row + (c->first_vector + first) * LANES * q->out_column) * size;
+    const bool beside = q->out_column == 1 && !q->finished, floats = size == 4;
+    put = sink_at(q, put, row * q->out_row + (c->first_vector + first) * LANES * q->out_column);
+    char *const out = put.out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
         const unit *scalars = copy;
@@ -229,7 +236,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
                 float *sum = sums + m * p->share * LANES + v * LANES;
-                char *to = out + (m * q->out_row + v * LANES) * size;
+                char *to = beside ? out + (m * q->out_row + v * LANES) * size : 0;
                 o.scalars = unit_at(scalars, m * scalar_row);
                 o.bias = chunk == 0 ? zeros : kept ? (const float *)(const void *)to : sum;
                 o.out = direct ? (void *)to : (void *)sum;
@@ -237,15 +244,12 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             }
         }
     }
-    for (int64_t v = 0, width; v < count; v += width) {
-        width = panel_width(p, v, count);
-        if (beside && lanes >= (v + width) * LANES)
-            continue;
-        for (int64_t m = 0; m < rows; m++)
-            for (int64_t i = v * LANES; i < min(lanes, (v + width) * LANES); i += LANES)
-                store_cells(&p->q, out + (m * q->out_row + i * q->out_column) * size,
-                            vec_load(sums + m * p->share * LANES + i), lanes - i);
-    }
+    int64_t stored = 0; // vectors that tiles have stored
+    while (beside && stored < count && lanes >= (stored + panel_width(p, stored, count)) * LANES)
+        stored += panel_width(p, stored, count);
+    if (stored < count)
+        for (int64_t m = 0, i = stored * LANES; m < rows; m++)
+            put_sums(q, &put, m * q->out_row + i * q->out_column, sums + m * p->share * LANES + i, min(lanes, count * LANES) - i, worker);
 }
 
 static int64_t worker_bytes(const plan *p) {
@@ -275,7 +279,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     const int64_t tile = task / shares * p->block;
     char *own = c->workers + worker * worker_bytes(p);
     multiply(p, c, c->packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left, c->out, tile,
-             min(p->tiles, tile + p->block), first, min(p->share, c->vectors - first));
+             min(p->tiles, tile + p->block), first, min(p->share, c->vectors - first), worker);
 }
 
 static void product_task(const void *context, int64_t task, int64_t worker) {
@@ -289,19 +293,19 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
         pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
     for (int64_t tile = 0; tile < p->tiles; tile += p->block)
         multiply(p, c, packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left + left,
-                 c->out + out * cell_size(&p->q), tile, min(p->tiles, tile + p->block), 0, p->vectors);
+                 sink_at(&p->q, c->out, out), tile, min(p->tiles, tile + p->block), 0, p->vectors, worker);
 }
 
 // All cells of out are 0.
 static void clear_task(const void *context, int64_t task, int64_t worker) {
-    (void)worker;
+    static const float zeros[LANES];
     const call *c = context;
     const plan *p = c->p;
     int64_t left, right, out;
     product_at(&p->q, task / p->q.rows, &left, &right, &out);
     out += task % p->q.rows * p->q.out_row;
     for (int64_t n = 0; n < p->q.columns; n += LANES)
-        store_cells(&p->q, c->out + (out + n * p->q.out_column) * cell_size(&p->q), (vec){0}, p->q.columns - n);
+        put_sums(&p->q, &c->out, out + n * p->q.out_column, zeros, min(LANES, p->q.columns - n), worker);
 }
 
 int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers) {
@@ -313,8 +317,9 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction,
     return operands + p.copied_bytes + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
-void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const void *given_left, const void *given_right,
-                             void *out, const opwright_team *team, void *scratch) {
+void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const void *given_right, void *out,
+                             opwright_finish *finish, const void *context, const opwright_team *team, void *scratch) {
+    const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, team ? team->workers : 1);
     const elem *left = copied_operand(&contraction->left, given_left, scratch, team);
@@ -325,11 +330,12 @@ void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const void
         const elem *other = left;
         left = right, right = other;
     }
-    call c = {.p = &p, .left = left, .right = right, .out = out, .copied = scratch};
+    const sink whole = {out, 0, finish, context};
+    call c = {.p = &p, .left = left, .right = right, .out = whole, .copied = scratch};
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
     if (few_fits(&p.q)) {
-        few_rows(&p.q, p.products, left, right, out, team, scratch);
+        few_rows(&p.q, p.products, left, right, whole, team, scratch);
         return;
     }
     if (p.chunks == 0) {
@@ -346,7 +352,7 @@ void OPWRIGHT_NAME(contract)(const opwright_contraction *contraction, const void
     for (int64_t product = 0; product < p.products; product++) {
         int64_t left_at, right_at, out_at_;
         product_at(&p.q, product, &left_at, &right_at, &out_at_);
-        c.left = left + left_at, c.right = right + right_at, c.out = (char *)out + out_at_ * cell_size(&p.q);
+        c.left = left + left_at, c.right = right + right_at, c.out = sink_at(&p.q, whole, out_at_);
         for (c.first_vector = 0; c.first_vector < p.vectors; c.first_vector += p.stage_vectors)
             for (c.first_chunk = 0; c.first_chunk < p.chunks; c.first_chunk += p.stage_chunks) {
                 c.vectors = min(p.stage_vectors, p.vectors - c.first_vector);

@@ -19,6 +19,21 @@ static inline void product_at(const opwright_contraction *q, int64_t product, in
     }
 }
 
+// Where sums go: to cells of `out`, or to what finishes them, which counts cells from `first`.
+typedef struct sink {
+    char *out;
+    int64_t first;
+    opwright_finish *finish;
+    const void *context;
+} sink;
+
+static inline sink sink_at(const opwright_contraction *q, sink s, int64_t at) {
+    if (!s.finish)
+        s.out += at * cell_size(q);
+    s.first += at;
+    return s;
+}
+
 // A vector of sums to `count` cells of out, or as many as it has.
 static inline void store_cells(const opwright_contraction *q, char *out, vec sums, int64_t count) {
     const int64_t step = q->out_column;
@@ -32,6 +47,18 @@ static inline void store_cells(const opwright_contraction *q, char *out, vec sum
     else
         for (int64_t i = 0; i < min(count, LANES); i++)
             to[i * step] = sums[i];
+}
+
+// `count` sums to cells along the columns.
+static inline void put_sums(const opwright_contraction *q, const sink *s, int64_t at, const float *sums, int64_t count, int64_t worker) {
+    if (!s->finish)
+        for (int64_t i = 0; i < count; i += LANES)
+            store_cells(q, s->out + (at + i * q->out_column) * cell_size(q), vec_load(sums + i), count - i);
+    else if (q->out_column == 1)
+        s->finish(s->context, s->first + at, count, sums, worker);
+    else
+        for (int64_t i = 0; i < count; i++)
+            s->finish(s->context, s->first + at + i * q->out_column, 1, sums + i, worker);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef OPWRIGHT_OP_INTERPOLATE_H
 #define OPWRIGHT_OP_INTERPOLATE_H
 
+#include "opwright_product.h"
 #include "opwright_team.h"
 #include "opwright_types.h"
 

@@ -6,6 +6,7 @@
 #ifndef OPWRIGHT_OP_LAYER_NORM_BACKWARD_H
 #define OPWRIGHT_OP_LAYER_NORM_BACKWARD_H
 
+#include "opwright_product.h"
 #include "opwright_team.h"
 #include "opwright_types.h"
 
@@ -38,6 +39,7 @@ typedef struct opwright_layer_norm_backward_sizes {
     int64_t diff_beta_sum__at;
     int64_t task_bytes_;
     int64_t lanes_[5];
+    opwright_product products_[1];
 } opwright_layer_norm_backward_sizes;
 
 typedef void opwright_layer_norm_backward_f32_kernel(

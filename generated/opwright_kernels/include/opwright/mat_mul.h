@@ -6,6 +6,7 @@
 #ifndef OPWRIGHT_OP_MAT_MUL_H
 #define OPWRIGHT_OP_MAT_MUL_H
 
+#include "opwright_product.h"
 #include "opwright_team.h"
 #include "opwright_types.h"
 
@@ -31,6 +32,7 @@ typedef struct opwright_mat_mul_sizes {
     int64_t dst_N;
     int64_t sums_at;
     int64_t lanes_[2];
+    opwright_product products_[1];
 } opwright_mat_mul_sizes;
 
 typedef void opwright_mat_mul_f32_kernel(

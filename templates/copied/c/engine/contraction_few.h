@@ -19,7 +19,7 @@ enum {
 typedef struct few {
     const opwright_contraction *q;
     const elem *left, *right;
-    char *out;
+    sink out;
     int64_t columns, stretches; // of a task; of a product
     int64_t worker_bytes;
     char *workers;
@@ -136,7 +136,7 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
     product_at(q, task / f->stretches, &left_at, &right_at, &out_at_);
     const bool beside = q->right_column == 1;
     const int64_t pitch = q->terms + LANES, first = task % f->stretches * f->columns;
-    const int64_t last = min(q->columns, first + f->columns), size = cell_size(q);
+    const int64_t last = min(q->columns, first + f->columns);
     for (int64_t r = 0; r < q->rows; r++)
         for (int64_t t = 0; t < q->terms; t++)
             copy[beside ? t * q->rows + r : r * pitch + t] = elem_get(f->left + left_at + r * q->left_row + t * q->left_term);
@@ -145,13 +145,11 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
         memset(sums, 0, (size_t)(q->rows * FEW_COLUMNS) * sizeof *sums);
         (beside ? FEW_BESIDE : FEW_LANES)[q->rows](q, f->right + right_at + n * q->right_column, count, copy, sums);
         for (int64_t r = 0; r < q->rows; r++)
-            for (int64_t i = 0; i < count; i += LANES)
-                store_cells(q, f->out + (out_at_ + r * q->out_row + (n + i) * q->out_column) * size,
-                            vec_load(sums + r * FEW_COLUMNS + i), count - i);
+            put_sums(q, &f->out, out_at_ + r * q->out_row + n * q->out_column, sums + r * FEW_COLUMNS, count, worker);
     }
 }
 
-static void few_rows(const opwright_contraction *q, int64_t products, const elem *left, const elem *right, void *out,
+static void few_rows(const opwright_contraction *q, int64_t products, const elem *left, const elem *right, sink out,
                      const opwright_team *team, void *scratch) {
     few f = {.q = q, .left = left, .right = right, .out = out, .workers = scratch};
     f.columns = few_columns(q);

@@ -1,0 +1,62 @@
+"""The operations of this package as operators of PyTorch: `torch.ops.<namespace>.<function>`.
+
+Importing this module registers them: schemas, kernels for the CPU, shapes for tracing, and gradients. The namespace is
+the package's import name without the ending `_kernels`. docs/TORCH.md of Opwright says how to use them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+
+from ._call import autocast, elsewhere, faked, on_cpu, shortened
+from ._gradients import Autograd, gradients
+from ._schema import namespace, schema
+
+__all__ = ["NAMESPACE", "operators"]
+
+_PACKAGE: Any = importlib.import_module(__name__.rpartition(".")[0])
+NAMESPACE = namespace(_PACKAGE.__name__)
+
+
+def _library() -> Any:
+    kind: Any = torch.library.Library
+    try:
+        return kind(NAMESPACE, "DEF")
+    except RuntimeError as error:
+        raise ImportError(
+            f"{__name__} cannot register its operators: the namespace torch.ops.{NAMESPACE} has an owner already; "
+            "give the package a name of its own, from which its namespace follows"
+        ) from error
+
+
+def _operator(function: str) -> Any:
+    return getattr(getattr(torch.ops, NAMESPACE), function).default
+
+
+def _register() -> None:
+    operations = list(_PACKAGE._OPERATIONS.values())
+    known = gradients(operations)
+    for operation in operations:
+        function, name = operation.function, f"{NAMESPACE}::{operation.function}"
+        kernel = on_cpu(operation)
+        _LIBRARY.define(schema(operation, getattr(_PACKAGE, function)))
+        _LIBRARY.impl(function, kernel, "CPU")
+        _LIBRARY.impl(function, elsewhere(operation), "CompositeExplicitAutograd")
+        _LIBRARY.impl(function, autocast(operation, _operator(function)), "AutocastCPU")
+        torch.library.register_fake(name, faked(operation), lib=_LIBRARY)
+        asked = Autograd(operation, known[function], _operator)
+        torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
+        general = torch.library.get_kernel(name, "AutogradCPU")
+        _LIBRARY.impl(function, shortened(kernel, general), "AutogradCPU", with_keyset=True)
+
+
+def operators() -> tuple[Any, ...]:
+    """All operators of this package."""
+    return tuple(map(_operator, _PACKAGE.operations()))
+
+
+_LIBRARY = _library()
+_register()

@@ -1,0 +1,175 @@
+"""An operator on the CPU: kernels of the package on the tensors' own memory.
+
+In: the arguments as PyTorch's dispatcher hands them over, those that have their defaults left out. Out: new tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._errors import Refusal
+from .._operation import Operation
+from ._fake import absent, pattern, result
+from ._orders import in_memory, same_order, words_of
+from ._schema import outputs_of
+from ._tensors import NUMPY, array, dtype_of, flat, tensor
+
+Kernel = Callable[..., Any]
+_any_requires_grad = torch._C._any_requires_grad
+_CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
+_CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast makes other types of
+
+
+def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]], tuple[list[Any], list[Any]]]:
+    """What makes of a dispatcher's arguments the inputs and attributes of an operation, defaults put back."""
+    count = len(operation.inputs)
+    defaults = [(name, operation.defaults.get(name)) for name in operation.attributes]
+
+    def complete(given: Sequence[Any], said: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        inputs = list(given)
+        while len(inputs) < count:
+            inputs.append(None)
+        return inputs, [said.get(name, default) for name, default in defaults]
+
+    return complete
+
+
+def on_cpu(operation: Operation) -> Kernel:
+    """The kernel of an operator for tensors of the CPU."""
+    complete = completed(operation)
+    names = outputs_of(operation)
+    parameters = [info.parameter for info in operation.inputs]
+    stepped = hasattr(operation, "outputs")
+    firsts, pointwise = [word.inputs[0] for word in words_of(operation)], _is_pointwise(operation)
+
+    def kernel(*given: Any, **said: Any) -> Any:
+        inputs, attributes = complete(given, said)
+        try:
+            back = None
+            if not all(inputs[at] is None or inputs[at].is_contiguous() for at in firsts):
+                call = in_memory(operation, inputs, attributes)
+                inputs, attributes, back = call.inputs, call.attributes, call.back
+            order = None
+            if pointwise and not _plain(inputs):
+                order = same_order(flat(inputs))
+                inputs = inputs if order is None else [None if one is None else one.permute(order) for one in inputs]
+            arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)])
+            if stepped and (len(names) > 1 or not _plain(inputs)):
+                return _of_steps(operation, inputs, arrays, attributes, back)
+            found = tensor(operation.call(arrays, tuple(attributes), None, None, None))
+        except Refusal as refusal:
+            raise operation.refused(refusal) from None
+        if order is not None:
+            return found.permute(sorted(range(len(order)), key=order.__getitem__))
+        return found.permute(back[names[0]]) if back and names[0] in back else found
+
+    return kernel
+
+
+def _is_pointwise(operation: Any) -> bool:
+    """Whether all tensors of an operation have one and the same run of axes, whose order is nothing to it."""
+    tensors = [
+        tuple(info.axes.items()) for info in getattr(operation, "arrays_", ()) if info.role in ("input", "output")
+    ]
+    return len(set(tensors)) == 1 and len(tensors[0]) == 1 and bool(tensors[0][0][1]) and len(operation.outputs) == 1
+
+
+def _array(name: str, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return array(name, value)
+    if isinstance(value, (list, tuple)):
+        return [array(name, part) for part in value] if flat([value]) else np.asarray(value, np.int32)
+    return value
+
+
+def _plain(inputs: Sequence[Any]) -> bool:
+    return all(value.is_contiguous() for value in inputs if isinstance(value, torch.Tensor))
+
+
+def _of_steps(operation: Any, inputs: list[Any], arrays: Sequence[Any], attributes: list[Any], back: Any) -> Any:
+    """A call of several outputs, or of one whose memory is ordered as an input's is."""
+    taken, said = operation.arrays(arrays), tuple(attributes)
+    meant = operation.resolved(taken, operation.completed(said, [None] * len(operation.outputs)))
+    names, row = outputs_of(operation), operation.rows[meant.row][1]
+    like = pattern(operation, inputs, meant.outputs[names[0]].shape)
+    if like is not None:
+        made = torch.empty_like(like, dtype=dtype_of(names[0], row[names[0]]), requires_grad=False)
+        operation.call(arrays, said, array("out", made), None, None)
+        found = {names[0]: made}
+    else:
+        results = operation.call(arrays, said, None, None, None)
+        present = [name for name in names if name not in meant.absent]
+        found = dict(zip(present, map(tensor, results if len(present) > 1 else (results,))))
+    outputs = [found[name] if name in found else absent(torch.device("cpu")) for name in names]
+    turned = [made.permute(back[name]) if back and name in back else made for name, made in zip(names, outputs)]
+    return turned[0] if len(turned) == 1 else tuple(turned)
+
+
+def faked(operation: Operation) -> Kernel:
+    """The kernel of an operator for tensors without data."""
+    complete = completed(operation)
+
+    def kernel(*given: Any, **said: Any) -> Any:
+        try:
+            return result(operation, *complete(given, said))
+        except Refusal as refusal:
+            raise operation.refused(refusal) from None
+
+    return kernel
+
+
+def elsewhere(operation: Operation) -> Kernel:
+    """What refuses tensors of any other device."""
+    parameters = [info.parameter for info in operation.inputs]
+
+    def kernel(*given: Any, **said: Any) -> Any:
+        for name, value in zip(parameters, given):
+            for part in flat([value]):
+                if part.device.type != "cpu" or part.layout is not torch.strided:
+                    got = f"a tensor of {part.layout} on {part.device}"
+                    raise operation.refused(Refusal(f"{name}-device", name, got, "a dense tensor of the CPU"))
+        kind = f"{parameters[0]}-kind"
+        raise operation.refused(Refusal(kind, parameters[0], "no tensor", "at least one tensor", wrong_kind=True))
+
+    return kernel
+
+
+def shortened(on_cpu: Kernel, general: Any) -> Kernel:
+    """The kernel at the place of autograd: straight to that of the CPU where autograd and tracing ask for nothing."""
+
+    def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
+        straight = (keyset & _BELOW).highestPriorityTypeId() == _CPU
+        if straight and not (torch.is_grad_enabled() and _any_requires_grad(*given)):
+            return on_cpu(*given, **said)
+        return general.call_boxed(keyset, *given, **said)
+
+    return kernel
+
+
+def autocast(operation: Operation, operator: Kernel) -> Kernel:
+    """The kernel of an operator under autocast: products in the lower type, all else in f32 where types are mixed."""
+    lowers = bool(operation.fast or getattr(operation, "contractions", ()))
+    rows = [set(row.items()) for _, row in operation.rows]
+    names = [info.name for info in operation.inputs]
+
+    def kernel(*given: Any, **said: Any) -> Any:
+        wanted: torch.dtype | None = torch.get_autocast_dtype("cpu")
+        if not lowers:
+            told = {(name, str(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])}
+            wanted = None if any(told <= row for row in rows) else torch.float32
+        with torch.autocast("cpu", enabled=False):
+            return operator(*[_cast(value, wanted) for value in given], **said)
+
+    return kernel
+
+
+def _cast(value: Any, dtype: torch.dtype | None) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_cast(part, dtype) for part in value]
+    if dtype is None or not isinstance(value, torch.Tensor) or value.dtype not in _CAST:
+        return value
+    return value.to(dtype)

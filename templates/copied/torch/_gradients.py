@@ -1,0 +1,226 @@
+"""Gradients of operators: which operation of the package computes each, and the calls that follow from a forward call.
+
+In: the operations, whose specs relate them. Out: what PyTorch's autograd needs of an operator. An input without a
+gradient is refused by name when a call asks for one; outputs on which no gradient depends are not differentiable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._description import Related
+from .._errors import Refusal
+from .._operation import Operation
+from ._schema import outputs_of
+from ._tensors import flat
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """An operation that computes gradients of another.
+
+    `inputs` says of each of its inputs what it is of the forward call: an input, an output, the gradient in an output
+    (seed), or absent. `attributes` names the forward attribute that each of its own takes, or the input whose shape it
+    states. `results` are its outputs, by the input in which each is the gradient.
+    """
+
+    operation: Operation
+    inputs: tuple[tuple[str, str], ...]
+    attributes: tuple[tuple[str, str, str], ...]
+    results: Mapping[str, str]
+    words: Mapping[str, str]
+
+    @property
+    def seeds(self) -> tuple[str, ...]:
+        return tuple(name for kind, name in self.inputs if kind == "seed")
+
+
+def gradients(operations: Sequence[Operation]) -> dict[str, dict[str, Gradient]]:
+    """By function and input, the operation that computes the gradient; what the input's own spec says comes first."""
+    by_name = {operation.name: operation for operation in operations}
+    found: dict[str, dict[str, Gradient]] = {operation.function: {} for operation in operations}
+    claims = [(forward, by_name.get(one.op), one) for forward in operations for one in forward.relations]
+    for forward, other, related in claims:
+        if related.kind != "gradient_of" and other is not None:
+            made = _stated(forward, other, related)
+            if made is not None:
+                found[forward.function][related.of] = made
+    for backward, origin, related in claims:
+        if related.kind == "gradient_of" and origin is not None:
+            made = _derived(origin, backward)
+            for of in made.results if made else ():
+                found[origin.function].setdefault(of, made)  # type: ignore[arg-type]
+    return found
+
+
+def _stated(forward: Operation, other: Operation, related: Related) -> Gradient | None:
+    outputs = outputs_of(forward)
+    inputs = []
+    for info in other.inputs:
+        own = related.tensors.get(info.name, "")
+        seed = own in outputs and (related.kind == "adjoint" or info.name.startswith("diff_"))
+        inputs.append(("seed" if seed else "output" if own in outputs else "input" if own else "absent", own))
+    results = {own: theirs for theirs, own in related.tensors.items() if theirs in outputs_of(other)}
+    return _linked(forward, other, inputs, results, related.words)
+
+
+def _derived(forward: Operation, other: Operation) -> Gradient | None:
+    ours, outputs = {info.name for info in forward.inputs}, outputs_of(forward)
+    inputs = []
+    for info in other.inputs:
+        seeded = info.name.removeprefix("diff_")
+        kind = "input" if info.name in ours else "output" if info.name in outputs else "seed"
+        inputs.append((kind, seeded if kind == "seed" else info.name))
+    results = {name.removeprefix("diff_"): name for name in outputs_of(other)}
+    return _linked(forward, other, inputs, results, {})
+
+
+def _linked(
+    forward: Operation, other: Operation, inputs: list[tuple[str, str]], results: dict[str, str], words: Any
+) -> Gradient | None:
+    """The gradient with its attributes; None where an input or an attribute of it follows from nothing."""
+    origin = {theirs: own for own, theirs in results.items()}
+    attributes = []
+    for name in other.attributes:
+        if name in forward.attributes:
+            attributes.append((name, "attribute", name))
+        elif other.states.get(name) in origin:
+            attributes.append((name, "shape", origin[other.states[name]]))
+        elif name not in other.defaults:
+            return None
+    if any(kind == "absent" and not info.optional for (kind, _), info in zip(inputs, other.inputs)):
+        return None
+    return Gradient(other, tuple(inputs), tuple(attributes), results, words)
+
+
+def lacking(operation: Operation, known: Mapping[str, Gradient], name: str) -> Refusal:
+    """The refusal of a call that asks for a gradient that no operation of the package computes."""
+    others = ", ".join(sorted({*known, *operation.added})) or "no input"
+    expected = f"a tensor without requires_grad: no operation of this package computes the gradient of {operation.name}"
+    return Refusal(f"{name}-gradient", name, "a tensor that requires grad", f"{expected} in {name}, only in {others}")
+
+
+class Autograd:
+    """What autograd asks of one operator. `operators` finds operators by function."""
+
+    def __init__(
+        self, operation: Operation, known: Mapping[str, Gradient], operators: Callable[[str], Callable[..., Any]]
+    ) -> None:
+        self.operation, self.known, self.operators = operation, known, operators
+        self.names, self.outputs = [info.name for info in operation.inputs], outputs_of(operation)
+        self.seeded = {seed for gradient in known.values() for seed in gradient.seeds}
+        self.seeded |= {operation.output} if operation.added else set()
+
+    def setup(
+        self, ctx: Any, inputs: Sequence[Any], output: Any, keyword_only_inputs: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep what the gradients that a call asks for will need. A SpecError where there is none in an input."""
+        results = output if isinstance(output, tuple) else (output,)
+        if not any(result.is_floating_point() for result in results):
+            ctx.mark_non_differentiable(*results)
+            return
+        asked = [n for n, value in enumerate(inputs) if _differentiable(value)]
+        for n in asked:
+            if self.names[n] not in self.known and self.names[n] not in self.operation.added:
+                raise self.operation.refused(lacking(self.operation, self.known, self.operation.inputs[n].parameter))
+        ctx.mark_non_differentiable(*(one for one, of in zip(results, self.outputs) if of not in self.seeded))
+        ctx.attributes = dict(keyword_only_inputs or {})
+        ctx.shapes = {name: _shape(value) for name, value in zip(self.names, inputs)}
+        used = {pair for n in asked for pair in _of(self.known, self.names[n])}
+        saved = {("input", one): value for one, value in zip(self.names, inputs) if ("input", one) in used}
+        saved |= {("output", one): value for one, value in zip(self.outputs, results) if ("output", one) in used}
+        for (kind, one), value in saved.items():
+            if kind == "output" and one != self.outputs[0] and _is_absent(value, inputs):
+                parameter = self.operation.inputs[asked[0]].parameter
+                got = f"a tensor that requires grad, in a call without the output {one}"
+                expected = f"a call that returns {one}, from which the gradient is computed"
+                raise self.operation.refused(Refusal(f"{parameter}-gradient", parameter, got, expected))
+        ctx.keys = [(key, len(value) if isinstance(value, (list, tuple)) else None) for key, value in saved.items()]
+        ctx.save_for_backward(*_spread(saved.values()))
+
+    def backward(self, ctx: Any, *grads: Any) -> Any:
+        """The gradients in the inputs; each operation that computes several is called once."""
+        held, seeds = _gathered(ctx), dict(zip(self.outputs, grads))
+        made: dict[str, dict[str, Any]] = {}
+        found: list[Any] = []
+        for one, needed in zip(self.names, ctx.needs_input_grad):  # inputs left out at the end have none
+            if not (any(needed) if isinstance(needed, (list, tuple)) else needed):
+                found.append(None)
+            elif one in self.known:
+                gradient = self.known[one]
+                function = gradient.operation.function
+                if function not in made:
+                    made[function] = self.results(gradient, ctx, held, seeds)
+                found.append(_fitted(made[function][gradient.results[one]], ctx.shapes[one]))
+            else:
+                found.append(_summed(self.operation, seeds[self.operation.output], ctx.attributes, one))
+        return tuple(found) if len(found) > 1 else found[0]
+
+    def results(
+        self, gradient: Gradient, ctx: Any, held: Mapping[tuple[str, str], Any], seeds: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The outputs of the operation that computes a gradient, by name."""
+        inputs = [
+            seeds[name] if kind == "seed" else None if kind == "absent" else held[kind, name]
+            for kind, name in gradient.inputs
+        ]
+        attributes = {}
+        for name, kind, own in gradient.attributes:
+            value = list(ctx.shapes[own]) if kind == "shape" else ctx.attributes[own]
+            attributes[name] = gradient.words.get(value, value) if isinstance(value, str) else value
+        found = self.operators(gradient.operation.function)(*inputs, **attributes)
+        return dict(zip(outputs_of(gradient.operation), found if isinstance(found, tuple) else (found,)))
+
+
+def _differentiable(value: Any) -> bool:
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts)
+
+
+def _of(known: Mapping[str, Gradient], name: str) -> set[tuple[str, str]]:
+    return set(known[name].inputs) if name in known else set()
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape)
+    return [_shape(part) for part in value] if isinstance(value, (list, tuple)) else None
+
+
+def _spread(values: Iterable[Any]) -> list[Any]:
+    return [part for value in values for part in (value if isinstance(value, (list, tuple)) else (value,))]
+
+
+def _gathered(ctx: Any) -> dict[tuple[str, str], Any]:
+    left = iter(ctx.saved_tensors)
+    return {key: next(left) if count is None else [next(left) for _ in range(count)] for key, count in ctx.keys}
+
+
+def _is_absent(output: torch.Tensor, inputs: Sequence[Any]) -> bool:
+    """Whether an output stands for one that the call does not have: empty, where no input is."""
+    return output.numel() == 0 and all(part.numel() for part in flat(inputs))
+
+
+def _fitted(found: Any, shape: Any) -> Any:
+    """The gradient in an input, cut where several inputs were joined."""
+    if not isinstance(shape, list):
+        return found
+    axes = range(found.ndim)
+    whole = [[sum(part[n] for part in shape) if n == axis else shape[0][n] for n in axes] for axis in axes]
+    axis = whole.index(list(found.shape))
+    return list(torch.split(found, [part[axis] for part in shape], axis))
+
+
+def _summed(operation: Operation, seed: Any, attributes: Mapping[str, Any], one: str) -> Any:
+    """The gradient in an input that is added along one axis of the output: the sum over all others."""
+    facts, axis = operation.resolve.__globals__, operation.added[one]
+    attribute, wide = operation.laid_out[operation.output]
+    word = facts["WORDS"][attribute].spellings[attributes[attribute]]
+    order = facts["LAYOUTS"][attribute][word]
+    several = seed.ndim - len(order) + 1
+    labels = [label for label in order for _ in range(several if label == wide else 1)]
+    return seed.sum([n for n, label in enumerate(labels) if label != axis])

@@ -1,0 +1,79 @@
+"""Tensors of PyTorch as arrays over the same memory, and arrays as tensors; data types as both sides call them.
+
+In: tensors of the CPU, or arrays. Out: the other, nothing copied; a `Refusal` for what cannot be taken so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._arrays import Array
+from .._dtypes import BITS, DTYPES
+from .._errors import Refusal
+
+# By NumPy's name of a data type, PyTorch's own; four bits have none with memory of its own.
+TORCH: dict[str, torch.dtype] = {
+    name: found
+    for name in DTYPES
+    if isinstance(found := getattr(torch, name.rstrip("_"), None), torch.dtype) and not name.endswith("int4")
+}
+NUMPY: dict[torch.dtype, np.dtype[Any]] = {found: DTYPES[name] for name, found in TORCH.items()}
+# Of the types that PyTorch does not hand to NumPy: whole numbers of as many bits, as PyTorch and as NumPy call them.
+_WHOLE = {1: (torch.uint8, np.dtype(np.uint8)), 2: (torch.int16, np.dtype(np.int16))}
+_VIEWED = {kind: (_WHOLE[dtype.itemsize][0], dtype) for kind, dtype in NUMPY.items() if dtype in BITS}
+_HANDED = {dtype: (_WHOLE[dtype.itemsize][1], kind) for kind, dtype in NUMPY.items() if dtype in BITS}
+
+
+def array(name: str, tensor: torch.Tensor) -> Array:
+    """The memory of a tensor as an array of the same strides."""
+    try:
+        viewed = _VIEWED.get(tensor.dtype)
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        if viewed is None:
+            return tensor.numpy()
+        return tensor.view(viewed[0]).numpy().view(viewed[1])
+    except (TypeError, RuntimeError) as error:
+        if tensor.is_neg() or tensor.is_conj():
+            return array(name, tensor.resolve_neg().resolve_conj())
+        got = f"a tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device}"
+        raise Refusal(f"{name}-kind", name, got, "a dense tensor of the CPU", wrong_kind=True) from error
+
+
+def tensor(found: Array) -> torch.Tensor:
+    """The memory of an array as a tensor."""
+    handed = _HANDED.get(found.dtype)
+    if handed is None:
+        return torch.from_numpy(found)
+    return torch.from_numpy(found.view(handed[0])).view(handed[1])
+
+
+def dtype_of(name: str, dtype: np.dtype[Any] | str) -> torch.dtype:
+    """PyTorch's data type of an output."""
+    called = dtype if isinstance(dtype, str) else dtype.name
+    if called not in TORCH:
+        raise Refusal("torch-dtype", name, called, "a data type that tensors of PyTorch can have")
+    return TORCH[called]
+
+
+def described(name: str, given: torch.Tensor) -> np.dtype[Any]:
+    """What NumPy calls the data type of a tensor."""
+    if given.layout is not torch.strided:
+        raise Refusal(f"{name}-kind", name, f"a tensor of {given.layout}", "a dense tensor", wrong_kind=True)
+    found = NUMPY.get(given.dtype)
+    if found is None:
+        try:
+            found = np.dtype(str(given.dtype).removeprefix("torch."))
+        except TypeError:
+            raise Refusal("dtypes", name, str(given.dtype), "a data type of numbers") from None
+    return found
+
+
+def flat(values: Sequence[Any]) -> list[torch.Tensor]:
+    """All tensors among the inputs of a call."""
+    parts = [part for value in values for part in (value if isinstance(value, (list, tuple)) else (value,))]
+    return [part for part in parts if isinstance(part, torch.Tensor)]

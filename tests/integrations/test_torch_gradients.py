@@ -1,0 +1,230 @@
+"""Gradients of operators: against differences of the interpreter, against PyTorch's own, in f64, and where one lacks."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opwright_kernels as ok
+import pytest
+from opwright.gradients import gradient_text
+from opwright.language.model import Op
+from opwright.load import load, load_texts
+from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.slopes import doubled
+from support.generated import FULL, rng
+from support.package import package, spec_texts
+from support.spec_packages import quick_compiler
+from support.specs import FOLDER
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from opwright_kernels.torch._gradients import gradients  # noqa: E402
+from support.torch_calls import legal  # noqa: E402
+
+OPS = load(FOLDER, FOLDER.parents[1]).ops
+KNOWN = gradients([ok._operation_of(op.function) for op in OPS])
+STEPPED = [op for op in OPS if op.stepped and KNOWN[op.function]]
+DERIVATIONS = FOLDER.parents[1] / "examples" / "gradients"
+COMPARED = 8 if FULL else 2
+STEP = 1e-6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import opwright_kernels.torch
+
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
+
+
+def slope(
+    op: Op, arrays: Mapping[str, Any], along: Mapping[str, Any], seeds: Mapping[str, Any], attributes: Any
+) -> float:
+    """How fast the seeded sum of the outputs grows along a direction, by differences in f64."""
+    sums = []
+    for sign in (1, -1):
+        moved = {n: np.asarray(a + sign * STEP * along[n]) if n in along else a for n, a in arrays.items()}
+        made = compute_steps(doubled(op), [moved.get(tensor.name) for tensor in op.inputs], attributes)
+        sums.append(sum(float((seeds[name] * made[name]).sum()) for name in seeds))
+    return (sums[0] - sums[1]) / (2 * STEP)
+
+
+@pytest.mark.parametrize("op", STEPPED, ids=lambda op: op.function)
+def test_the_gradient_of_an_operator_is_what_differences_of_the_interpreter_say(op: Op, operators: Any) -> None:
+    random, compared = rng("gradient", op.op), 0
+    operator = getattr(operators, op.function)
+    told = {a.name for a in op.attributes if a.dtype_of}
+    for inputs, attributes in legal(op, random, 60):
+        said = {name: value for name, value in attributes.items() if name not in told}
+        arrays = {
+            tensor.name: np.asarray(np.abs(random.normal(size=array.shape)) + 0.3)
+            if array.dtype == np.float32
+            else array
+            for tensor, array in zip(op.inputs, inputs, strict=True)
+            if array is not None
+        }
+        tensors = {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
+        asked = [name for name in KNOWN[op.function] if name in tensors and tensors[name].numel()]
+        for name in asked:
+            tensors[name].requires_grad_()
+        try:
+            found = operator(*(tensors.get(tensor.name) for tensor in op.inputs), **said)
+        except ok.SpecError as error:  # a call without an output from which the gradient is computed
+            assert error.rule.endswith("-gradient")
+            continue
+        results = dict(zip((t.name for t in op.outputs), found if isinstance(found, tuple) else (found,), strict=True))
+        seeds = {name: random.normal(size=tuple(one.shape)) for name, one in results.items() if one.requires_grad}
+        if not asked or not all(torch.isfinite(one).all() for one in results.values()):
+            continue
+        total = sum((results[name] * torch.tensor(seed, dtype=torch.float32)).sum() for name, seed in seeds.items())
+        grads = torch.autograd.grad(total, [tensors[name] for name in asked])
+        along = {name: random.normal(size=arrays[name].shape) for name in asked}
+        ours = sum(float((grad.double().numpy() * along[name]).sum()) for name, grad in zip(asked, grads, strict=True))
+        scale = 1 + sum(
+            float(np.abs(grad.numpy() * along[name]).sum()) for name, grad in zip(asked, grads, strict=True)
+        )
+        assert abs(ours - slope(op, arrays, along, seeds, said)) <= 2e-4 * scale
+        compared += 1
+        if compared == COMPARED:
+            return
+    assert compared
+
+
+CALLS = {
+    "convolution": (torch.nn.functional.conv2d, (2, 4, 7, 6), (6, 2, 3, 2), "OIX", {}),
+    "conv_transpose": (
+        torch.nn.functional.conv_transpose2d,
+        (2, 4, 5, 4),
+        (4, 3, 3, 2),
+        "IOX",
+        {"output_padding": [1, 0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("name", CALLS)
+def test_convolutions_have_the_gradients_of_pytorch(operators: Any, name: str, dtype: Any, memory: Any) -> None:
+    theirs, src, weights, order, more = CALLS[name]
+    torch.manual_seed(7)
+    channels = 6
+    made = [torch.randn(src).to(memory_format=memory), torch.randn(weights), torch.randn(channels)]
+    given = [one.to(dtype).requires_grad_() for one in made]
+    again = [one.detach().float().requires_grad_() for one in given]
+    steps = {"strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 0], "dilations": [1, 2]}
+    found = getattr(operators, name)(*given, **steps, groups=2, data_format="NCX", weights_format=order, **more)
+    wanted = theirs(*again, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2, **more)
+    seed = torch.randn(wanted.shape)
+    found.backward(seed.to(dtype))
+    wanted.backward(seed.to(dtype).float())
+    assert found.is_contiguous(memory_format=memory)
+    near = 1e-4 if dtype is torch.float32 else 4e-2
+    for one, other in [(found, wanted), *((a.grad, b.grad) for a, b in zip(given, again, strict=True))]:
+        torch.testing.assert_close(one.float(), other, rtol=near, atol=near * float(other.detach().abs().max()))
+
+
+def test_a_call_that_asks_for_a_gradient_that_is_missing_names_it(operators: Any) -> None:
+    with pytest.raises(ok.SpecError) as caught:
+        operators.exp(torch.ones(3, requires_grad=True))
+    assert (caught.value.rule, caught.value.argument) == ("src-gradient", "src")
+    assert "no operation of this package computes the gradient of Exp in src" in str(caught.value)
+
+
+def test_a_call_without_an_output_that_its_gradient_needs_says_which(operators: Any) -> None:
+    src = torch.randn(2, 3, requires_grad=True)
+    with pytest.raises(ok.SpecError, match="without the output mean"):
+        operators.layer_norm(src, keep_stats=False)
+
+
+def test_outputs_on_which_no_gradient_depends_are_not_differentiable(operators: Any) -> None:
+    dst, mean, variance = operators.layer_norm(torch.randn(2, 3, requires_grad=True))
+    assert [one.requires_grad for one in (dst, mean, variance)] == [True, False, False]
+    assert not operators.greater_equal(torch.ones(2, requires_grad=True), torch.ones(2)).requires_grad
+
+
+def test_autocast_computes_products_in_the_lower_type_and_mixed_types_in_f32(operators: Any) -> None:
+    dtype = torch.bfloat16
+    a, b = torch.randn(4, 5), torch.randn(5, 3)
+    with torch.autocast("cpu", dtype=dtype):
+        product = operators.mat_mul(a, b)
+        total = operators.add(product, torch.ones(3))
+        mean, *_ = operators.layer_norm(product, torch.ones(3), torch.ones(3))
+    assert (product.dtype, total.dtype, mean.dtype) == (dtype, torch.float32, dtype)
+    torch.testing.assert_close(product.float(), a @ b, rtol=3e-2, atol=3e-2)
+
+
+def doubles() -> dict[str, str]:
+    """A product and a squared root of f64, with their derived gradients."""
+    product = """
+op: Product
+revision: 1
+summary: A product of matrices.
+dims: {rows: M, columns: N, depth: K}
+inputs:
+  - {name: left, dims: {M: M, K: K}, summary: The left factor.}
+  - {name: right, dims: {K: K, N: N}, summary: The right factor.}
+outputs:
+  - {name: dst, dims: {M: M, N: N}, summary: The product.}
+dtypes:
+  - {left: f64, right: f64, dst: f64, accumulate: f64}
+semantics:
+  ranges: {m: M, n: N, k: K}
+  steps:
+    - dst[m, n] += left[m, k] * right[k, n]
+"""
+    (op,) = load_texts({"product.yaml": product}).ops
+    gradient, backward = gradient_text(op)
+    (made,) = load_texts(
+        {f"{backward.function}.yaml": gradient.replace("relations:\n  - {gradient_of: Product}\n", "")}
+    ).ops
+    second, twice = gradient_text(made)
+    return {"product.yaml": product, f"{backward.function}.yaml": gradient, f"{twice.function}.yaml": second}
+
+
+# Operations whose gradients are derived, as specs of their own: a call of each, and PyTorch's.
+DERIVED = {
+    "add": (lambda call, a, b: call.add(a, b), lambda a, b: a + b, [(3, 4), (4,)]),
+    "concat": (lambda call, a, b: call.concat([a, b], axis=1), lambda a, b: torch.cat([a, b], 1), [(3, 4), (3, 2)]),
+    "mat_mul": (lambda call, a, b, c: call.mat_mul(a, b, c), lambda a, b, c: a @ b + c, [(2, 3, 4), (4, 5), (5,)]),
+    "reduce_mean": (lambda call, a: call.reduce_mean(a, axes=[0, 2]), lambda a: a.mean((0, 2)), [(3, 4, 2)]),
+}
+
+
+def test_derived_gradients_in_a_folder_of_specs_are_those_of_pytorch(tmp_path: Path) -> None:
+    texts = spec_texts(*DERIVED)
+    for name in DERIVED:
+        texts[f"{name}_backward.yaml"] = (DERIVATIONS / f"{name}_backward.yaml").read_text(encoding="utf-8")
+    package(texts, tmp_path, "derived_kernels")
+    importlib.import_module("derived_kernels.torch")
+    torch.manual_seed(3)
+    for ours, theirs, shapes in DERIVED.values():
+        given = [torch.randn(shape, requires_grad=True) for shape in shapes]
+        found, wanted = ours(torch.ops.derived, *given), theirs(*given)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        seed = torch.randn(wanted.shape)
+        pairs = zip(torch.autograd.grad(found, given, seed), torch.autograd.grad(wanted, given, seed), strict=True)
+        for one, other in pairs:
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_package_of_ones_own_specs_has_gradients_in_f64_and_a_namespace_of_its_own(tmp_path: Path) -> None:
+    _, module = package(doubles(), tmp_path, "double_kernels")
+    integration = importlib.import_module("double_kernels.torch")
+    assert (integration.NAMESPACE, module.__name__) == ("double", "double_kernels")
+    left, right = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4), (4, 2)))
+    assert torch.autograd.gradcheck(torch.ops.double.product, (left, right))
+    assert torch.autograd.gradgradcheck(torch.ops.double.product, (left, right))
+    assert hasattr(torch.ops.opwright, "convolution")
+
+
+def test_a_second_package_of_one_namespace_is_refused_by_name(tmp_path: Path) -> None:
+    texts = {"product.yaml": doubles()["product.yaml"]}
+    for name in ("twin_kernels", "twin"):
+        package(texts, tmp_path, name)
+    importlib.import_module("twin_kernels.torch")
+    with pytest.raises(ImportError, match=r"the namespace torch\.ops\.twin has an owner already"):
+        importlib.import_module("twin.torch")

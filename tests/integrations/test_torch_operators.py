@@ -1,0 +1,57 @@
+"""Every operation as an operator of PyTorch: its results, its schema, its shapes without data, its registrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opwright_kernels as ok
+import pytest
+from opwright.language.model import Op
+from opwright.load import load
+from support.generated import FULL, rng
+from support.spec_packages import quick_compiler
+from support.specs import FOLDER
+from support.step_verdicts import outputs
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from support.torch_calls import given, legal, numbers  # noqa: E402
+
+OPS = load(FOLDER, FOLDER.parents[1]).ops
+CALLS = 20 if FULL else 3
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+@pytest.fixture(scope="module")
+def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import opwright_kernels.torch
+
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.function)
+def test_an_operator_gives_what_the_function_gives_and_passes_the_checks_of_pytorch(op: Op, operators: Any) -> None:
+    operator = getattr(operators, op.function).default
+    made, checked = 0, 0
+    for inputs, attributes in legal(op, rng("torch", op.op), 20 * CALLS):
+        tensors = given(op, inputs)
+        expected = outputs(getattr(ok, op.function)(*inputs, **attributes))
+        found = numbers(operator(*tensors, **attributes))
+        for one in found:
+            if expected and one.shape == expected[0].shape:
+                array = expected.pop(0)
+                near = 1e-2 if array.dtype.itemsize < 4 else 1e-5
+                np.testing.assert_allclose(one, array.astype(np.float64), rtol=near, atol=near)
+            else:
+                assert one.shape == (0,)  # an output that the call does not have
+        assert not expected
+        if (not checked or FULL) and all(np.isfinite(one).all() for one in found):  # no NaN equals another to PyTorch
+            torch.library.opcheck(operator, tuple(tensors), attributes, test_utils=CHECKS)
+            checked += 1
+        made += 1
+        if made >= CALLS and checked:
+            return
+    pytest.fail(f"{made} calls, of which {checked} were checked")
