@@ -23,6 +23,7 @@ REFUSED = (
     ("quantize", "required: true, per: C}", "required: true, per: B}", "attribute-per", "there is no size 'B'"),
     ("reduce_sum", "dst[k, 0] +=", "dst[k, r] +=", "semantics-run", "its index is 0"),
     ("add", "src_0[x] + src_1[x]", "src_0[x] / src_1[x]", "dtype-accumulate", "accumulates in s64"),
+    ("soft_max", "src, dims: {B: B, C: C,", "src, dims: {B: B, C: C - 1 + 1,", "locates", "no input has an axis of extent C"),
     ("layer_norm", "locates: cells", "locates: nothing", "locates", "there is no size 'nothing'"),
     ("mat_mul", "K: K}, broadcast: [B]", "K: K}, broadcast: [Q]", "tensor-broadcast", "no axis of 'src' 'Q'"),
     ("concat", "joined: C", "joined: A", "joined", "a size of dims; A is not one"),
