@@ -72,6 +72,7 @@ REFUSED = (
     ("max_pool", "symbol: K, ", "symbol: N, ", "name-taken", "leave it out of dims"),
     ("select", "select(cond[x] != 0,", "select(cond[x],", "expression", "as in x != 0"),
     ("mat_mul", "{N: N}, optional: true", "{N: N}, optional: true, absent: '0.3'", "tensor-absent", "is bf16 in a row"),
+    ("gelu", "gelu_tanh: dst[x]", "gelu_tanh: dst[0]", "step-cases", "`cases` can choose an index"),
     ("type_cast", "dtype_of: dst, values", "values", "attribute-default", "required or have a default"),
     ("stretched", "broadcast_as: offset", "broadcast_as: offsed", "broadcast-as", "did you mean 'offset'"),
     ("stretched", "broadcast_as: factor", "broadcast_as: weights", "broadcast-as", "'weights' is never stretched"),

@@ -85,7 +85,9 @@ def _form(op: Op, step: Step) -> Iterator[Problem]:
     first, *others = step.assignments
     for other in others:
         if (other.target, other.op) != (first.target, first.op):
-            yield Problem(other.at, "step-cases", "all cases of a step assign to the same cells by the same operator")
+            message = "all cases of a step assign to the same cells by the same operator"
+            hint = "in `let`, a value with `by` and `cases` can choose an index"
+            yield Problem(other.at, "step-cases", f"{message}; {hint}")
 
 
 def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iterator[Problem]:
