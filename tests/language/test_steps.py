@@ -70,6 +70,7 @@ REFUSED = (
     ("soft_max", "C: C,", "C: 2 * C,", "locates", "compute C from it in let"),
     ("max_pool", "symbol: K, ", "symbol: N, ", "name-taken", "leave it out of dims"),
     ("select", "select(cond[x] != 0,", "select(cond[x],", "expression", "as in x != 0"),
+    ("mat_mul", "{N: N}, optional: true", "{N: N}, optional: true, absent: '0.3'", "tensor-absent", "is bf16 in a row"),
     ("type_cast", "dtype_of: dst, values", "values", "attribute-default", "required or have a default"),
     ("stretched", "broadcast_as: offset", "broadcast_as: offsed", "broadcast-as", "did you mean 'offset'"),
     ("stretched", "broadcast_as: factor", "broadcast_as: weights", "broadcast-as", "'weights' is never stretched"),

@@ -230,7 +230,7 @@ def _place(found: Program, read: Read, letter: str) -> int | None:
 
 def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
     phases: list[Phase] = []
-    for part in found.parts:
+    for part in _late(found):
         contracted = contraction(found, part)
         copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
@@ -254,6 +254,22 @@ def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> 
             if product.dense or not any({*product.reduced} <= letters for letters in walked):
                 return False
     return True
+
+
+def _late(found: Program) -> list[Part]:
+    """The steps, each contraction just before the step that first reads its sums, if that reads them cell by cell."""
+    parts = list(found.parts)
+    for part in found.parts:
+        product = contraction(found, part)
+        readers = [other for other in parts if part.target.tensor in {read.tensor for read in other.reads}]
+        if product is None or not readers or {*readers[0].letters} != {*_walkers(found, product.target)}:
+            continue
+        between = parts[parts.index(part) + 1 : parts.index(readers[0])]
+        kept = {product.target.tensor, product.left.tensor, product.right.tensor}
+        if not kept & {other.target.tensor for other in between}:
+            parts.remove(part)
+            parts.insert(parts.index(readers[0]), part)
+    return parts
 
 
 def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str | None, str | None]:

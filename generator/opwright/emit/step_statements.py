@@ -167,7 +167,8 @@ class StepWriter(ReachWriter):
             counts[axis] = f'({counts[axis]} if "{axis}" in {self.order(tensor)} else 0)'
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
-        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
+        least = self.op.spatial_rank.min if any(kinds[axis] == "spatial" for axis in unknown) else 0
+        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown}, least)
         if step.stated:
             giver = next(attribute for attribute in self.op.attributes if attribute.shape_of == tensor.name)
             if unknown:
@@ -187,11 +188,15 @@ class StepWriter(ReachWriter):
         self.places(tensor, counts)
         self.learn(step)
 
-    def lacked(self, tensor: Tensor, counts: dict[str, str]) -> str:
-        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack."""
+    def lacked(self, tensor: Tensor, counts: dict[str, str], least: int) -> str:
+        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack.
+
+        `least` is how many axes the run has at least.
+        """
         first = [axis for axis in tensor.may_lack if self.lackable(tensor, axis) not in self.counted]
         for axis in first:
-            others = " + ".join(count for other, count in counts.items() if other != axis) or "0"
+            fixed = [*(count for other, count in counts.items() if other != axis), *([str(least)] if least else [])]
+            others = " + ".join(fixed) or "0"
             self.add("present", name=tensor.name, count=counts[axis], fixed=others)
             self.counted.add(self.lackable(tensor, axis))
         return " + ".join(counts.values()) or "0"
