@@ -204,7 +204,7 @@ def resolve(
             "diff_gamma_sum_": (-1, (rules.prod(c_ for c_ in C),)),
             "diff_beta_sum_": (-1, (rules.prod(c_ for c_ in C),)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B),
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C) // 4,
         )),

@@ -25,6 +25,7 @@ EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17, 33, 65)  # the last ones: the lengt
 MAX_CELLS = 100_000
 TRIES = 400
 REALS = (-2.0, -1.0, 0.0, 0.5, 1.0, 3.0)
+SCALES = (0.5, 1.0, 1.5, 2.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class StepCaller:
             least = float(attribute.min if attribute.min is not None else -9)
             facts[symbol] = float(default) if default else max(self.one(REALS), least)
         elif attribute.type == "f32[]":
-            facts[symbol] = (float(default),) * rank if default else tuple(self.one(REALS) for _ in range(rank))
+            facts[symbol] = (float(default),) * rank if default else tuple(self.one(SCALES) for _ in range(rank))
             return list(facts[symbol])
         elif attribute.type == "s64[]":
             facts[symbol] = (int(default),) * rank if default else tuple(self.whole(attribute) for _ in range(rank))

@@ -206,9 +206,9 @@ def _is_absent(output: torch.Tensor, inputs: Sequence[Any]) -> bool:
 
 
 def _fitted(found: Any, shape: Any) -> Any:
-    """The gradient in an input, summed where the input was stretched, cut where several inputs were joined."""
+    """The gradient in an input, cut where several inputs were joined."""
     if not isinstance(shape, list):
-        return found if tuple(found.shape) == shape else found.sum_to_size(shape)
+        return found
     axes = range(found.ndim)
     whole = [[sum(part[n] for part in shape) if n == axis else shape[0][n] for n in axes] for axis in axes]
     axis = whole.index(list(found.shape))
