@@ -146,6 +146,20 @@ def test_a_size_that_an_attribute_locates_is_no_longer_found_where_it_is_written
     assert "input-axes-changed" in reviewing.unproven(before, after)
 
 
+def test_a_finding_shows_the_guards_and_the_choices_of_steps() -> None:
+    for name, old, new in (
+        ("causal", "where: [t <= q + T - Q]", "where: [t <= q]"),
+        ("gelu", "= 0.5 * src[x] * (1 + erf", "= 0.25 * src[x] * (1 + erf"),
+    ):
+        before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
+        with reviewing.nothing_rendered():
+            found = reviewing.reviewed(before, reviewing.edited(before, f"{name}.yaml", (old, new)))
+        (edit,) = (e for f in found.findings for e in f.edits if e.rule == "semantics-sum-changed")
+        assert old.partition("= ")[2] in edit.was or old.partition("[")[2] in edit.was
+        assert "nothing" not in edit.was
+        assert edit.was != edit.now
+
+
 def test_a_witness_of_steps_is_executed_on_the_packages_of_both_sides() -> None:
     before = {f"{FOLDER}/concat.yaml": (SPECS / "concat.yaml").read_text(encoding="utf-8")}
     after = reviewing.edited(before, "concat.yaml", ("= src[b, c, a]", "= src[b, c, a] + src[b, c, a]"))

@@ -145,8 +145,9 @@ def said(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Node):
-        if value.shorthand and value.shorthand != "use":
-            return said(getattr(value, value.shorthand))
+        short = getattr(value, value.shorthand) if value.shorthand and value.shorthand != "use" else None
+        if short is not None and not getattr(value, "where", ()):  # a step with guards needs both
+            return said(short)
         fields = {f.name.rstrip("_"): getattr(value, f.name) for f in dataclasses.fields(value) if f.metadata}  # type: ignore[arg-type]
         kept = {name: v for name, v in fields.items() if v not in (None, (), {}) and name != "summary"}
         return "{" + ", ".join(f"{name}: {said(v)}" for name, v in kept.items()) + "}"
