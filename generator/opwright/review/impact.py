@@ -283,7 +283,9 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
     names = [name for name in by_op if name]
     environment = watching(project.templates)
     if len(names) > 1:  # operations share the compiled templates, in forked processes, too
-        environment.compiled()
+        ops = tuple(op for side in (olds, news) for name, op in side.items() if name in by_op)
+        outputs = render.outputs(Library(ops, {}), project.templates, "").values()
+        environment.compiled({output.template for output in outputs if output.rendered})
 
     def of_op(name: str) -> Impact:
         numbers = by_op[name]
