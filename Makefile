@@ -7,7 +7,7 @@ STAMPS := .stamps
 # Options of pip install, such as another index.
 PIP_FLAGS ?=
 # The tests that compile no kernel and start no process.
-QUICK := $(wildcard tests/language tests/derive tests/emit tests/oracle)
+QUICK := $(wildcard tests/language tests/check tests/derive tests/emit tests/oracle)
 
 .PHONY: help demo test test-quick coverage test-hard bench peers wheel generate check lint clean
 

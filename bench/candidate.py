@@ -11,8 +11,8 @@ import numpy as np
 
 CANDIDATES = {"ours": "bench.ours", "onednn": "bench.onednn", "torch": "bench.pytorch"}
 """Who is timed, and where the class `Candidate` of each lives."""
-MODULES = {**CANDIDATES, "ours_f32": "bench.ours", "reference": "bench.reference"}
-"""With those who stand beside them: our own f32 in rows of f16, and who makes the exact results."""
+MODULES = {**CANDIDATES, "ours_f32": "bench.ours", "copy": "bench.copying", "reference": "bench.reference"}
+"""With those who stand beside them: our own f32 in rows of f16, a copy of as many bytes, the exact results."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of this program

@@ -18,6 +18,7 @@ from .disturbed import undisturbed
 from .process import LIMIT, Died, Process, Processes
 from .products import Product
 from .rows import Row
+from .steps import StepRow
 
 ROUNDS = 5
 ENOUGH = 3  # rounds, where those of each candidate lie so close together:
@@ -46,7 +47,7 @@ class References:
     last: tuple[str, str] | None = None
     found: str | None = None
 
-    def path(self, row: Row | Product) -> str | None:
+    def path(self, row: Row | Product | StepRow) -> str | None:
         """The file with the exact result of a row, or None where there is nobody to ask."""
         if (row.shape, row.solve) != self.last:
             self.last, self.found = (row.shape, row.solve), None
@@ -61,19 +62,24 @@ class References:
         return self.found
 
 
-def entrants(row: Row | Product, candidates: Sequence[str]) -> dict[str, Row | Product]:
-    """Who takes turns in a row, and the row as each gets it: beside our own f16 stands our own f32."""
+def entrants(row: Row | Product | StepRow, candidates: Sequence[str]) -> dict[str, Row | Product | StepRow]:
+    """Who takes turns in a row, and the row as each gets it.
+
+    Beside our own f16 stands our own f32, beside our steps a copy of as many bytes as they read and write.
+    """
     found = dict.fromkeys(candidates, row)
+    if isinstance(row, StepRow):
+        return {**found, "copy": row} if "ours" in found else found
     return {**found, "ours_f32": replace(row, dtype="f32")} if row.dtype == "f16" and "ours" in found else found
 
 
 def measure(
-    row: Row | Product, candidates: Sequence[str], workers: Processes, references: References
+    row: Row | Product | StepRow, candidates: Sequence[str], workers: Processes, references: References
 ) -> dict[str, Any]:
     """The record of a row: for each candidate its seconds, its way, or why there are none."""
     reference = references.path(row)
     rows = entrants(row, candidates)
-    found = {name: _tried(given, workers, name, reference) for name, given in rows.items()}
+    found = {name: _tried(given, workers, name, None if name == "copy" else reference) for name, given in rows.items()}
     _race(rows, workers, found)
     for name in rows:
         with suppress(Refused):
@@ -81,7 +87,7 @@ def measure(
     return {"key": row.key, "checked": reference is not None, "candidates": found}
 
 
-def _tried(row: Row | Product, workers: Processes, name: str, reference: str | None) -> dict[str, Any]:
+def _tried(row: Row | Product | StepRow, workers: Processes, name: str, reference: str | None) -> dict[str, Any]:
     """Every way prepared, called once and checked: `ways` holds the seconds of that call, or why there is none."""
     worker = workers[name, row.threads]
     ways: dict[str, Any] = {}
@@ -127,7 +133,7 @@ def _is_reference_code(how: str) -> bool:
     return any(part.split(":")[0] == "ref" for part in how.split("+"))
 
 
-def _race(rows: dict[str, Row | Product], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
+def _race(rows: dict[str, Row | Product | StepRow], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
     """Rounds in which the candidates take turns until they agree, each beginning with another; medians go into `found`.
 
     Who is far behind the best takes no part: what was found first says so well enough, and rounds of it are most of

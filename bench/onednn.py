@@ -19,6 +19,7 @@ from support.onednn_peer import library, library_attributes
 from .candidate import Ready, Refused
 from .products import ProductTensors, onednn_s
 from .rows import INPUTS, TWINS, Row
+from .steps import StepTensors
 from .tensors import Array, Tensors
 
 ANY = 1  # dnnl_format_tag_any
@@ -75,16 +76,19 @@ class Candidate:
         found = ask().contents
         return {"oneDNN": f"{found.major}.{found.minor}.{found.patch}"}
 
-    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         if isinstance(tensors, ProductTensors):
             return ["matmul, plain"]
+        if isinstance(tensors, StepTensors):
+            return []  # its primitives are not bound here
         op = tensors.row.op
         return [f"{family}, {form}" for family in ROLES for form in FORMATS] + [f"graph {op}", f"graph {TWINS[op]}"]
 
-    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
         try:
             if isinstance(tensors, ProductTensors):
                 return onednn_s(self, tensors, DTYPES, Dims, Argument)
+            assert isinstance(tensors, Tensors)
             with ExitStack() as stack:
                 if way.startswith("graph "):
                     ready = self.graph(stack, tensors, way.removeprefix("graph "))

@@ -15,6 +15,8 @@ from opwright.language.surface import snake_case
 from .candidate import Ready, Refused
 from .products import ProductTensors, ours
 from .rows import INPUTS
+from .steps import StepTensors
+from .steps import ours as ours_of_steps
 from .tensors import Tensors
 
 
@@ -31,12 +33,14 @@ class Candidate:
         versions = {"opwright": __version__, "python": platform.python_version(), "numpy": np.__version__}
         return {**versions, "kernels": text_hash(json.dumps(sorted(code)))[:12]}
 
-    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         return ["opwright"]
 
-    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
         if isinstance(tensors, ProductTensors):
             return ours(tensors, self.threads)
+        if isinstance(tensors, StepTensors):
+            return ours_of_steps(tensors, self.threads)
         row = tensors.row
         name = snake_case(row.op)
         function, attributes = getattr(opwright_kernels, name), row.attributes()

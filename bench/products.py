@@ -61,6 +61,10 @@ class Product:
         return f"mat_mul/{self.shape}/{self.dtype}/{self.threads}"
 
     @property
+    def result_dtype(self) -> str:
+        return self.dtype
+
+    @property
     def flops(self) -> int:
         return 2 * math.prod((*self.stack, self.rows, self.columns, self.depth))
 

@@ -15,6 +15,7 @@ import torch
 from .candidate import Ready, Refused
 from .products import ProductTensors, torch_s
 from .rows import INPUTS
+from .steps import StepTensors, computed
 from .tensors import Array, Tensors
 
 PLAIN, CHANNELS_LAST = "plain weights", "channels_last weights"
@@ -30,17 +31,21 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {"PyTorch": torch.__version__}
 
-    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         if isinstance(tensors, ProductTensors):
             return ["matmul"]
+        if isinstance(tensors, StepTensors):
+            return ["into an array of the caller" if tensors.row.case.reuses else "into a new array"]
         row = tensors.row
         last = row.layout == "NXC" and len(row.geometry.extent) in FORMATS and "weights" in INPUTS[row.op]
         return [CHANNELS_LAST, PLAIN] if last else [PLAIN]
 
-    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
         """A call that ends with the result contiguous in the row's layout."""
         if isinstance(tensors, ProductTensors):
             return torch_s(tensors, tensor, array)
+        if isinstance(tensors, StepTensors):
+            return computed(tensors, tensor, array)
         row, shape = tensors.row, tensors.row.geometry
         if shape.pads_begin != shape.pads_end:
             raise Refused("PyTorch pads both ends alike")

@@ -12,6 +12,7 @@ from support.call import Call
 from .candidate import Ready
 from .products import ProductTensors, exactly
 from .rows import INPUTS
+from .steps import StepTensors, exact
 from .tensors import Tensors
 
 
@@ -24,12 +25,14 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {}
 
-    def ways(self, tensors: Tensors | ProductTensors) -> list[str]:
+    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         return ["float64"]
 
-    def ready(self, tensors: Tensors | ProductTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
         if isinstance(tensors, ProductTensors):
             return exactly(tensors)
+        if isinstance(tensors, StepTensors):
+            return exact(tensors)
         row = tensors.row
         call = Call(row.op, tuple(tensors.arrays[side] for side in INPUTS[row.op]), row.attributes())
 

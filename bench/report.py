@@ -16,8 +16,9 @@ from .products import Product
 from .results import COUNTED, Reached, Results, geomean, reached
 from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
 from .shapes import TABLE
+from .steps import LARGE, StepRow
 
-NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32"}
+NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32", "copy": "copy"}
 PAGE, PLOT = "RESULTS.md", "results.png"
 SHORT_SHOWN = 50
 TARGET_COLUMNS = ("target", "rows", "mean", "required", "minimum", "required", "reached", "slowest row")
@@ -50,7 +51,7 @@ def _target_row(entry: Reached) -> tuple[str, ...]:
     )
 
 
-def line(row: Row | Product, record: dict[str, Any]) -> str:
+def line(row: Row | Product | StepRow, record: dict[str, Any]) -> str:
     """A row in one line of text."""
     said = [f"{NAMES.get(name, name)} {outcome(entry)}" for name, entry in record["candidates"].items()]
     return f"{row.key}: {', '.join(said)}" + ("" if record["checked"] else " (not checked)")
@@ -112,6 +113,7 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         parts.append(f"![Ratios to oneDNN by shape, and the share of the machine's peak]({plot})")
     parts += ["## Machine", *_machine(found), "## By operation", *_by_operation(found)]
     parts += _products(found)
+    parts += _steps(found)
     parts += ["## Rows below a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
     return "\n\n".join(parts) + "\n"
 
@@ -134,6 +136,34 @@ def _products(found: Results) -> list[str]:
     heads = ("row", "ours, ms", "GFLOP/s", "oneDNN", "PyTorch")
     told = _table(("rows", "count", "better of both, geometric mean", "least"), means)
     return ["## Matrix products", told, _table(heads, lines)]
+
+
+def _steps(found: Results) -> list[str]:
+    """Operations of steps beside PyTorch, by kind, dtype and number of threads, and beside a copy of as many bytes."""
+    lines, groups = [], dict[str, list[tuple[float, float | None]]]()
+    for row in found.steps():
+        mine, ratio = found.seconds(row, "ours"), found.ratio(row, "torch")
+        if mine is None or ratio is None:
+            continue
+        share = found.ratio(row, "copy") if row.bytes >= LARGE else None
+        rate, reused = f"{row.bytes / mine / 1e9:.1f}", "" if row.case.reuses else "new"
+        lines.append((row.key, f"{mine * 1e6:.1f}", rate, _ratio(ratio), _ratio(share), reused))
+        groups.setdefault(f"{row.case.group}, {row.dtype}, {_count(row.threads)}", []).append((ratio, share))
+    if not lines:
+        return []
+    means = []
+    for name, some in groups.items():
+        ratios, shares = [ratio for ratio, _ in some], [share for _, share in some if share is not None]
+        mean = _ratio(sum(shares) / len(shares)) if shares else ""
+        means.append((name, str(len(some)), f"{geomean(ratios):.2f}", f"{min(ratios):.2f}", mean))
+    told = _table(("rows", "count", "PyTorch, geometric mean", "least", "share of a copy, mean"), means)
+    said = (
+        "A share is the time of a copy of as many bytes as a row reads and writes, divided by ours; it is given for "
+        f"rows of {LARGE >> 20} MiB and more, which no cache holds. We always write into an array of the caller; "
+        "rows in which PyTorch has no way to do so and makes a new one say *new*."
+    )
+    heads = ("row", "ours, us", "GB/s", "PyTorch", "share of a copy", "PyTorch's result")
+    return ["## Operations of steps", said, told, _table(heads, lines)]
 
 
 def _ratio(value: float | None) -> str:

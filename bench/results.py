@@ -14,10 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from . import products
+from . import products, steps
 from .machine import ceiling
 from .products import Product
 from .rows import FEW, Row, every
+from .steps import StepRow
 
 COUNTED = 1e-3  # seconds that the other must take for a row to count
 HEAVY = 50e6  # FLOP of a row that counts for the share of the peak
@@ -39,11 +40,15 @@ class Results:
         """The rows of matrix products that there are."""
         return (row for row in products.every() if row.key in self.records)
 
-    def seconds(self, row: Row | Product, candidate: str) -> float | None:
+    def steps(self) -> Iterator[StepRow]:
+        """The rows of operations of steps that there are."""
+        return (row for row in steps.every() if row.key in self.records)
+
+    def seconds(self, row: Row | Product | StepRow, candidate: str) -> float | None:
         found: float | None = self.records.get(row.key, {}).get("candidates", {}).get(candidate, {}).get("seconds")
         return found
 
-    def ratio(self, row: Row | Product, against: str) -> float | None:
+    def ratio(self, row: Row | Product | StepRow, against: str) -> float | None:
         """How many times as fast as a candidate we are: the median over the rounds that both took part in.
 
         A machine that is slow for seconds is slow for both in a round: of 4.9, 5.1, 8.5, 8.6 and 8.9 ms beside oneDNN's

@@ -72,6 +72,10 @@ class Row:
         return self.solve, self.shape, self.dtype, self.layout, self.threads
 
     @property
+    def result_dtype(self) -> str:
+        return self.dtype
+
+    @property
     def geometry(self) -> Shape:
         return SHAPES[self.shape]
 

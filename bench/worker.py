@@ -21,6 +21,7 @@ from .candidate import Candidate, Ready, Refused
 from .disturbed import missing
 from .products import Product, ProductTensors
 from .rows import Row
+from .steps import StepRow, StepTensors
 from .tensors import NUMPY, Array, Tensors, bits, wrong
 
 MIN_CALLS = 1
@@ -31,17 +32,17 @@ class Worker:
 
     def __init__(self, made: Candidate) -> None:
         self.candidate = made
-        self.tensors: Tensors | ProductTensors | None = None
+        self.tensors: Tensors | ProductTensors | StepTensors | None = None
         self.prepared: dict[str, Ready] = {}
         self.expected: tuple[tuple[str, str, str], Array] | None = None
 
     def versions(self) -> dict[str, str]:
         return self.candidate.versions()
 
-    def open(self, row: Row | Product) -> list[str]:
+    def open(self, row: Row | Product | StepRow) -> list[str]:
         """Make the tensors of a row; the ways to compute it."""
         self.close()
-        self.tensors = row.tensors() if isinstance(row, Product) else Tensors(row)
+        self.tensors = Tensors(row) if isinstance(row, Row) else row.tensors()
         return self.candidate.ways(self.tensors)
 
     def close(self) -> None:
@@ -65,7 +66,7 @@ class Worker:
         result = ready.result()
         if np.array_equal(bits(result), self._expected(reference)):
             return seconds, 0  # as nearly always; to judge takes 3 to 50 times as long
-        return seconds, wrong(result, np.load(reference, mmap_mode="r"), self.tensors.row.dtype)
+        return seconds, wrong(result, np.load(reference, mmap_mode="r"), self.tensors.row.result_dtype)
 
     def write(self, way: str, path: str) -> None:
         """Compute, and write the result in canonical order as f32."""
@@ -100,9 +101,9 @@ class Worker:
         """The bits of the exact result, rounded to the dtype of the row; its neighbours share it."""
         assert self.tensors is not None
         row = self.tensors.row
-        key = (row.shape, row.solve, row.dtype)
+        key = (row.shape, row.solve, row.result_dtype)
         if self.expected is None or self.expected[0] != key:
-            self.expected = key, bits(np.load(reference).astype(NUMPY[row.dtype]))
+            self.expected = key, bits(np.load(reference).astype(NUMPY[row.result_dtype]))
         return self.expected[1]
 
     def _ready(self, way: str) -> Ready:

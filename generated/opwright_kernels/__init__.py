@@ -2,16 +2,17 @@
 # Regenerate with: opwright generate
 """Kernels, and the functions that call them.
 
-Abs, AbsBackward, Add, AvgPool, BatchNormForwardTraining, BatchNormInference, BatchNormTrainingBackward, BiasAdd,
-BiasAddBackward, Clamp, ClampBackward, Concat, ConvTranspose, ConvTransposeBackwardData,
-ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData, ConvolutionBackwardWeights, Dequantize, Divide,
-DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp, GELU, GELUBackward, GenIndex, GreaterEqual, GroupNorm,
-HardSigmoid, HardSigmoidBackward, HardSwish, HardSwishBackward, Interpolate, InterpolateBackward, LayerNorm,
-LayerNormBackward, LeakyReLU, Log, LogSoftmax, LogSoftmaxBackward, MatMul, MaxPool, MaxPoolBackward, Maximum,
-Minimum, Mish, MishBackward, Multiply, PReLU, PReLUBackward, Pow, Quantize, RMSNorm, ReLU, ReLUBackward, Reciprocal,
-ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid,
-SigmoidBackward, SoftMax, SoftMaxBackward, SoftPlus, SoftPlusBackward, Sqrt, SqrtBackward, Square,
-SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tanh, TanhBackward, TypeCast.
+Abs, AbsBackward, Add, AvgPool, AvgPoolBackward, BatchNormForwardTraining, BatchNormInference,
+BatchNormTrainingBackward, BiasAdd, BiasAddBackward, Clamp, ClampBackward, Concat, ConvTranspose,
+ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
+ConvolutionBackwardWeights, Dequantize, Divide, DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp, GELU,
+GELUBackward, GenIndex, GreaterEqual, GroupNorm, HardSigmoid, HardSigmoidBackward, HardSwish, HardSwishBackward,
+Interpolate, InterpolateBackward, LayerNorm, LayerNormBackward, LeakyReLU, Log, LogSoftmax, LogSoftmaxBackward,
+MatMul, MaxPool, MaxPoolBackward, Maximum, Minimum, Mish, MishBackward, Multiply, PReLU, PReLUBackward, Pow,
+Quantize, RMSNorm, ReLU, ReLUBackward, Reciprocal, ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd,
+ReduceSum, Reorder, Round, Select, Sigmoid, SigmoidBackward, SoftMax, SoftMaxBackward, SoftPlus, SoftPlusBackward,
+Sqrt, SqrtBackward, Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tanh, TanhBackward,
+TypeCast.
 
 One function per operation: inputs by position, attributes by keyword. Arrays of NumPy, and anything with
 `__array_interface__` or DLPack. A call that the specification refuses raises SpecError and writes nothing.
@@ -34,6 +35,7 @@ _OPERATIONS = _interface.Operations(
         "abs_backward": "AbsBackward",
         "add": "Add",
         "avg_pool": "AvgPool",
+        "avg_pool_backward": "AvgPoolBackward",
         "batch_norm_forward_training": "BatchNormForwardTraining",
         "batch_norm_inference": "BatchNormInference",
         "batch_norm_training_backward": "BatchNormTrainingBackward",
@@ -128,6 +130,7 @@ __all__ = [
     "absolute",
     "add",
     "avg_pool",
+    "avg_pool_backward",
     "batch_norm_forward_training",
     "batch_norm_inference",
     "batch_norm_training_backward",

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers
+from ._description import ArrayLike, InputInfo, Integers, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -157,7 +157,7 @@ def resolve(
             "total": (0, (N * C, N * C * 512)),
             "cells": (0, (0, 512)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
             rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
             N * C * rules.prod(o_ for o_ in O),
@@ -253,6 +253,9 @@ OPERATION = StepOperation(
     ),
     dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
+    relations=(
+        Related("gradient", "AvgPoolBackward", "src", {"diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -214,7 +214,7 @@ def resolve(
             "batch_variance_sum_": (0, (0, 4096)),
             "shared_0_": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(x_ for x_ in X),
             C,
         )),
@@ -360,6 +360,56 @@ OPERATION = StepOperation(
     ),
     dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
+    relations=(
+        Related(
+            "gradient",
+            "BatchNormTrainingBackward",
+            "src",
+            {
+                "src": "src",
+                "diff_dst": "dst",
+                "mean": "batch_mean",
+                "variance": "batch_variance",
+                "gamma": "gamma",
+                "diff_src": "src",
+                "diff_gamma": "gamma",
+                "diff_beta": "beta",
+            },
+            {},
+        ),
+        Related(
+            "gradient",
+            "BatchNormTrainingBackward",
+            "gamma",
+            {
+                "src": "src",
+                "diff_dst": "dst",
+                "mean": "batch_mean",
+                "variance": "batch_variance",
+                "gamma": "gamma",
+                "diff_src": "src",
+                "diff_gamma": "gamma",
+                "diff_beta": "beta",
+            },
+            {},
+        ),
+        Related(
+            "gradient",
+            "BatchNormTrainingBackward",
+            "beta",
+            {
+                "src": "src",
+                "diff_dst": "dst",
+                "mean": "batch_mean",
+                "variance": "batch_variance",
+                "gamma": "gamma",
+                "diff_src": "src",
+                "diff_gamma": "gamma",
+                "diff_beta": "beta",
+            },
+            {},
+        ),
+    ),
 )
 
 

@@ -27,6 +27,8 @@ LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 ROWS = (
     {"src": "uint8", "dst": "float32"},
     {"src": "int8", "dst": "float32"},
+    {"src": "float8_e4m3fn", "dst": "float32"},
+    {"src": "float8_e5m2", "dst": "float32"},
 )
 
 
@@ -89,7 +91,7 @@ def resolve(
         lists={"scales": scales, "zps": zps},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
     )
@@ -107,6 +109,8 @@ OPERATION = StepOperation(
     rows=(
         ("u8_f32", ROWS[0]),
         ("s8_f32", ROWS[1]),
+        ("f8_e4m3_f32", ROWS[2]),
+        ("f8_e5m2_f32", ROWS[3]),
     ),
     layouts={},
     classes=(),
@@ -114,6 +118,8 @@ OPERATION = StepOperation(
     kernels=(
         ("dequantize_u8_f32", "u8_f32", (), "", ""),
         ("dequantize_s8_f32", "s8_f32", (), "", ""),
+        ("dequantize_f8_e4m3_f32", "f8_e4m3_f32", (), "", ""),
+        ("dequantize_f8_e5m2_f32", "f8_e5m2_f32", (), "", ""),
     ),
     cdef="",
     declared={},
@@ -154,7 +160,7 @@ OPERATION = StepOperation(
     phases=(
         (Lanes("a", True, (("dst", "A"), ("src", "A"), )), Lanes("c", True, (("dst", "C"), ("src", "C"), )), ),
     ),
-    accumulate=("float32", "float32"),
+    accumulate=("float32", "float32", "float32", "float32"),
     words={},
     roles=(
         ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
@@ -195,6 +201,8 @@ def dequantize(
     dtypes, one row per call:
         src u8, dst f32; sums in f32
         src s8, dst f32; sums in f32
+        src f8_e4m3, dst f32; sums in f32
+        src f8_e5m2, dst f32; sums in f32
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for

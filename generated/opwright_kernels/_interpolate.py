@@ -45,6 +45,7 @@ def resolve(
     mode: Any,
     coordinate_transformation_mode: Any,
     extents: Any,
+    scales: Any,
     data_format: Any,
 ) -> Steps:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
@@ -69,14 +70,23 @@ def resolve(
     N = src_axes_["N"]
     C = src_axes_["C"]
     I = src_axes_["X"]
-    E = rules.integers("extents", extents, rank, minimum=1)
+    E = rules.integers("extents", extents, rank, minimum=0, default=0)
+    F = rules.reals("scales", scales, rank, minimum=0, default=0.0)
     rules.extent("src-spatial-extent", "src", "src_spatial", I, 1)
+    if not (rules.all_(e_ > 0 for e_ in E) or rules.all_(f_ > 0 for f_ in F)):
+        raise rules.broken(
+            "sizes-or-scales",
+            "extents",
+            "sizes or scales give the extents of dst, on every axis",
+            E=E,
+            F=F,
+        )
     W = rules.int64("W", tuple(0 * i_ + 2 for i_ in I))
     if coordinate_transformation_mode == "half_pixel":
         A = rules.int64("A", tuple(2 * i_ for i_ in I))
     elif coordinate_transformation_mode == "align_corners":
         A = rules.int64("A", tuple(2 * (i_ - 1) for i_ in I))
-    O = rules.int64("O", tuple(e_ for e_ in E))
+    O = rules.int64("O", tuple(e_ + rules.scaled(i_, f_) * max(1 - e_, 0) for e_, i_, f_ in zip(E, I, F)))
     rules.extent("dst-spatial-extent", "dst", "dst_spatial", O, 1)
     if coordinate_transformation_mode == "half_pixel":
         B = rules.int64("B", tuple(i_ - o_ for i_, o_ in zip(I, O)))
@@ -110,6 +120,7 @@ def resolve(
             "I": I,
             "O": O,
             "E": E,
+            "F": F,
             "W": W,
             "A": A,
             "B": B,
@@ -127,7 +138,7 @@ def resolve(
             "blend": (0, (4096, 4096)),
             "dst_sum_": (0, (4096, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
             N * C * rules.prod(o_ for o_ in O),
         )),
@@ -141,8 +152,8 @@ OPERATION = StepOperation(
         InputInfo("src", "src", False, False),
     ),
     output="dst",
-    attributes=dict.fromkeys(("mode", "coordinate_transformation_mode", "extents", "data_format"), "any"),
-    defaults={"coordinate_transformation_mode": "half_pixel", "data_format": "NXC"},
+    attributes=dict.fromkeys(("mode", "coordinate_transformation_mode", "extents", "scales", "data_format"), "any"),
+    defaults={"coordinate_transformation_mode": "half_pixel", "extents": None, "scales": None, "data_format": "NXC"},
     rows=(
         ("f32", ROWS[0]),
         ("bf16", ROWS[1]),
@@ -165,6 +176,7 @@ OPERATION = StepOperation(
         "I": "src_spatial",
         "O": "dst_spatial",
         "E": "extents",
+        "F": "scales",
         "W": "W",
         "A": "A",
         "B": "B",
@@ -249,7 +261,8 @@ def interpolate(
     *,
     mode: str,
     coordinate_transformation_mode: str = "half_pixel",
-    extents: Integers,
+    extents: Integers | None = None,
+    scales: Any | None = None,
     data_format: str = "NXC",
     out: ArrayLike | None = None,
     threads: int | None = None,
@@ -265,7 +278,8 @@ def interpolate(
             "trilinear".
         coordinate_transformation_mode: Whether the edges of the outermost cells coincide or their middles.
             "half_pixel" or "align_corners".
-        extents: The spatial extents of dst. Integers, >= 1.
+        extents: The spatial extents of dst; 0 where scales give them. Integers, >= 0.
+        scales: How many times as large dst is, where extents are not given. Numbers, >= 0.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
@@ -286,7 +300,7 @@ def interpolate(
     """
     return OPERATION.call(
         (src,),
-        (mode, coordinate_transformation_mode, extents, data_format),
+        (mode, coordinate_transformation_mode, extents, scales, data_format),
         out,
         threads,
         specialize,

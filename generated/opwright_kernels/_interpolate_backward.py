@@ -46,6 +46,7 @@ def resolve(
     mode: Any,
     coordinate_transformation_mode: Any,
     extents: Any,
+    scales: Any,
     data_format: Any,
 ) -> Steps:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
@@ -70,8 +71,18 @@ def resolve(
     N = src_axes_["N"]
     C = src_axes_["C"]
     I = src_axes_["X"]
-    E = rules.integers("extents", extents, rank, minimum=1)
+    E = rules.integers("extents", extents, rank, minimum=0, default=0)
+    F = rules.reals("scales", scales, rank, minimum=0, default=0.0)
     rules.extent("src-spatial-extent", "src", "src_spatial", I, 1)
+    if not (rules.all_(e_ > 0 for e_ in E) or rules.all_(f_ > 0 for f_ in F)):
+        raise rules.broken(
+            "sizes-or-scales",
+            "extents",
+            "sizes or scales give the extents of dst, on every axis",
+            E=E,
+            F=F,
+        )
+    M = rules.int64("M", tuple(e_ + rules.scaled(i_, f_) * max(1 - e_, 0) for e_, i_, f_ in zip(E, I, F)))
     W = rules.int64("W", tuple(0 * i_ + 2 for i_ in I))
     if coordinate_transformation_mode == "half_pixel":
         A = rules.int64("A", tuple(2 * i_ for i_ in I))
@@ -88,14 +99,14 @@ def resolve(
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"N": N, "C": C})
     O = diff_dst_axes_["X"]
     rules.extent("dst-spatial-extent", "diff_dst", "dst_spatial", O, 1)
-    if not (all(o_ == e_ for o_, e_ in zip(O, E))):
+    if not (rules.all_(o_ == m_ for o_, m_ in zip(O, M))):
         raise rules.broken(
             "stated-extents",
             "extents",
-            "sizes are the spatial extents of diff_dst",
+            "sizes or scales give the spatial extents of diff_dst",
             lambda: tuple(o_ for o_ in O),
             O=O,
-            E=E,
+            M=M,
         )
     if coordinate_transformation_mode == "half_pixel":
         B = rules.int64("B", tuple(i_ - o_ for i_, o_ in zip(I, O)))
@@ -131,6 +142,8 @@ def resolve(
             "I": I,
             "O": O,
             "E": E,
+            "F": F,
+            "M": M,
             "W": W,
             "A": A,
             "B": B,
@@ -150,7 +163,7 @@ def resolve(
                 0, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
             ),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
             N * C * rules.prod(o_ for o_ in O),
         )),
@@ -165,8 +178,8 @@ OPERATION = StepOperation(
         InputInfo("diff_dst", "diff_dst", False, False),
     ),
     output="diff_src",
-    attributes=dict.fromkeys(("mode", "coordinate_transformation_mode", "extents", "data_format"), "any"),
-    defaults={"coordinate_transformation_mode": "half_pixel", "data_format": "NXC"},
+    attributes=dict.fromkeys(("mode", "coordinate_transformation_mode", "extents", "scales", "data_format"), "any"),
+    defaults={"coordinate_transformation_mode": "half_pixel", "extents": None, "scales": None, "data_format": "NXC"},
     rows=(
         ("f32", ROWS[0]),
         ("bf16", ROWS[1]),
@@ -189,6 +202,8 @@ OPERATION = StepOperation(
         "I": "src_spatial",
         "O": "dst_spatial",
         "E": "extents",
+        "F": "scales",
+        "M": "M",
         "W": "W",
         "A": "A",
         "B": "B",
@@ -289,7 +304,8 @@ def interpolate_backward(
     *,
     mode: str,
     coordinate_transformation_mode: str = "half_pixel",
-    extents: Integers,
+    extents: Integers | None = None,
+    scales: Any | None = None,
     data_format: str = "NXC",
     out: ArrayLike | None = None,
     threads: int | None = None,
@@ -306,7 +322,8 @@ def interpolate_backward(
             "trilinear".
         coordinate_transformation_mode: Whether the edges of the outermost cells coincide or their middles.
             "half_pixel" or "align_corners".
-        extents: The spatial extents of dst. Integers, >= 1.
+        extents: The spatial extents of dst; 0 where scales give them. Integers, >= 0.
+        scales: How many times as large dst is, where extents are not given. Numbers, >= 0.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
@@ -327,7 +344,7 @@ def interpolate_backward(
     """
     return OPERATION.call(
         (src, diff_dst),
-        (mode, coordinate_transformation_mode, extents, data_format),
+        (mode, coordinate_transformation_mode, extents, scales, data_format),
         out,
         threads,
         specialize,

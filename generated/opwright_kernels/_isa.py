@@ -72,6 +72,17 @@ ISAS: tuple[Isa, ...] = (
         ("f32", "bf16", "f16"),
     ),
     Isa(
+        "avx512_vnni",
+        frozenset(
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
+            avx512cd avx512dq avx512f avx512vl avx512_vnni
+            """.split()
+        ),
+        ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512vnni"),
+        ("bytes",),
+    ),
+    Isa(
         "avx512_bf16",
         frozenset(
             """

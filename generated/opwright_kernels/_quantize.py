@@ -22,7 +22,7 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
     "dtype": rules.Words(
-        {"u8": "u8", "s8": "s8"},
+        {"u8": "u8", "s8": "s8", "f8_e4m3": "f8_e4m3", "f8_e5m2": "f8_e5m2"},
         {},
     ),
 }
@@ -31,6 +31,8 @@ LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 ROWS = (
     {"src": "float32", "dst": "uint8"},
     {"src": "float32", "dst": "int8"},
+    {"src": "float32", "dst": "float8_e4m3fn"},
+    {"src": "float32", "dst": "float8_e5m2"},
 )
 
 
@@ -95,7 +97,7 @@ def resolve(
         lists={"scales": scales, "zps": zps},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
     )
@@ -113,6 +115,8 @@ OPERATION = StepOperation(
     rows=(
         ("f32_u8", ROWS[0]),
         ("f32_s8", ROWS[1]),
+        ("f32_f8_e4m3", ROWS[2]),
+        ("f32_f8_e5m2", ROWS[3]),
     ),
     layouts={},
     classes=(),
@@ -120,6 +124,8 @@ OPERATION = StepOperation(
     kernels=(
         ("quantize_f32_u8", "f32_u8", (), "", ""),
         ("quantize_f32_s8", "f32_s8", (), "", ""),
+        ("quantize_f32_f8_e4m3", "f32_f8_e4m3", (), "", ""),
+        ("quantize_f32_f8_e5m2", "f32_f8_e5m2", (), "", ""),
     ),
     cdef="",
     declared={},
@@ -160,7 +166,7 @@ OPERATION = StepOperation(
     phases=(
         (Lanes("a", True, (("dst", "A"), ("src", "A"), )), Lanes("c", True, (("dst", "C"), ("src", "C"), )), ),
     ),
-    accumulate=("float32", "float32"),
+    accumulate=("float32", "float32", "float32", "float32"),
     words={},
     roles=(
         ("dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]", {"b": "rows", "c": "batch", "a": "rows"}),
@@ -192,7 +198,7 @@ def quantize(
         axis: The axis of the channels. An integer.
         scales: The scale of each channel or of all. Numbers, one for each of C, or one for all.
         zps: What stands for 0 in each channel or in all. Integers, one for each of C, or one for all.
-        dtype: The data type of dst, unless out says it. "u8" or "s8".
+        dtype: The data type of dst, unless out says it. "u8", "s8", "f8_e4m3" or "f8_e5m2".
 
     Returns:
         dst: The multiples. Shape: (B, C, A).
@@ -203,6 +209,8 @@ def quantize(
     dtypes, one row per call:
         src f32, dst u8; sums in f32
         src f32, dst s8; sums in f32
+        src f32, dst f8_e4m3; sums in f32
+        src f32, dst f8_e5m2; sums in f32
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for

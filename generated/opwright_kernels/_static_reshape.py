@@ -52,7 +52,6 @@ def resolve(
     Y = _axes.stated("shape", shape, X, special_zero)
     Y_n_ = len(Y)
     rules.bounded("src.X", rules.prod(y_ for y_ in Y))
-    _axes.counted(rules.prod(y_ for y_ in Y), ("float32", "float32", "float32")[row])
     dst_at_ = _axes.placed(
         ("Y",),
         {"Y": Y_n_},
@@ -78,7 +77,7 @@ def resolve(
         lists={},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(y_ for y_ in Y),
         )),
     )

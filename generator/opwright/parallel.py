@@ -6,6 +6,7 @@ results alone, so what is done here is the same as in a loop.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import threading
@@ -30,7 +31,8 @@ def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [work(item) for item in items]
     _shared = work, items
     try:
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+        # What the children share stays as it is, so their collector need not look at it, nor copy it by looking.
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), gc.freeze) as pool:
             return list(pool.map(_one, range(len(items))))
     finally:
         _shared = None

@@ -26,7 +26,16 @@ MAX_BATCHES = 8  # axes of batches that the engine walks
 MAX_COPIED = 16  # axes of an operand that it copies
 LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
 WIDEST = DTYPES["float32"]  # which holds the others
-WIDENED = {DTYPES["bfloat16"]: 2, DTYPES["float16"]: 3}  # how the engine is told to widen what it copies
+BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
+BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
+BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
+MAX_BYTE_TERMS = (2**31 - 1) // 255**2  # of which no sum leaves s32
+WIDENED = {
+    DTYPES["bfloat16"]: 2,
+    DTYPES["float16"]: 3,
+    DTYPES["int8"]: 4,
+    DTYPES["uint8"]: 5,
+}  # how the engine is told to widen what it copies
 CDEF = """
 typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
 typedef void opwright_product_function(const void *problem, const void *left, const void *right, void *out,
@@ -50,6 +59,7 @@ typedef struct opwright_contraction {
     int64_t elements, finished;
     int64_t batches;
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    int64_t left_signed, right_signed, sums;
     opwright_copied left, right;
 } opwright_contraction;
 """
@@ -162,9 +172,10 @@ def prepared(
     found = engine(label) if label else None
     if found is None:
         return None
-    dtype = next(dtype for dtype, name in LABELS.items() if name == label)
+    dtype = next((dtype for dtype, name in LABELS.items() if name == label), accumulate)
     output = contraction.output
-    direct = output is not None and contraction.unless not in given and arrays[output.array].dtype in (WIDEST, dtype)
+    stored = (DTYPES["int32"], accumulate) if label == BYTES else (WIDEST, dtype)
+    direct = output is not None and contraction.unless not in given and arrays[output.array].dtype in stored
     way = OUTPUT if direct else FINISHED if contraction.finish else STORED
     if direct and output is not None:
         target = output
@@ -180,16 +191,20 @@ def prepared(
         Walk(used[letter][number], *(step.get((letter, number), 0) for step in steps)) for letter, number in spots
     )
     kept = frozenset(target.letters.values())
-    mixed = tuple(name for name, access in (("left", left), ("right", right)) if dtypes[access.array] != dtype)
+    own = BYTE_TYPES if label == BYTES else {dtype: 0}
+    mixed = tuple(name for name, access in (("left", left), ("right", right)) if dtypes[access.array] not in own)
     shape = shaped(walks, tuple(letter not in kept for letter, _ in spots), mixed)
-    if shape is None:
+    if shape is None or (label == BYTES and shape.terms.extent > MAX_BYTE_TERMS):
         return None
-    elements = direct and output is not None and arrays[output.array].dtype != WIDEST
+    made = arrays[output.array].dtype if direct and output is not None else accumulate
     kinds = {
-        name: 1 if dtypes[a.array] == dtype else WIDENED[dtypes[a.array]]
+        name: 1 if dtypes[a.array] in own else WIDENED[dtypes[a.array]]
         for name, a in (("left", left), ("right", right))
     }
-    told = {**_members(shape, kinds), "elements": int(elements), "finished": int(way == FINISHED)}
+    told = {**_members(shape, kinds), "elements": int(made != accumulate), "finished": int(way == FINISHED)}
+    if label == BYTES:
+        signs = {f"{n}_signed": BYTE_TYPES[dtypes[a.array]] for n, a in (("left", left), ("right", right))}
+        told |= {**signs, "elements": 0, "sums": BYTE_SUMS[made]}
     return Product(found, found.library.ffi.new("opwright_contraction *", told), left.array, right.array, way)
 
 
@@ -312,14 +327,14 @@ def _copied(shape: Shape, name: str, kinds: Mapping[str, int]) -> dict[str, Any]
 
 
 def isas(label: str) -> tuple[_isa.Isa, ...]:
-    """The instruction sets whose engine takes a dtype."""
-    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes)
+    """The instruction sets whose engine takes a dtype; bytes, that of all which have one of floats."""
+    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes or (label == BYTES and "f32" in isa.dtypes))
 
 
 @cache
 def unit(isa: _isa.Isa, label: str) -> Unit:
     """The library of the engine."""
-    driver, *needs = _engine.objects(isa, label, "contraction")
+    driver, *needs = _engine.objects(isa, label, BYTES if label == BYTES else "contraction")
     name = f"{label}_{isa.name}"
     functions = (
         f"opwright_product_function opwright_contract_{name};\n"
@@ -346,7 +361,9 @@ def engine(label: str) -> Engine | None:
 
 def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any]) -> str:
     """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none."""
-    if accumulate != WIDEST or not dtypes <= LABELS.keys():
+    if dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
+        return BYTES
+    if accumulate != WIDEST or not dtypes <= LABELS.keys() | BYTE_TYPES.keys():
         return ""
     return LABELS[next(iter(dtypes))] if len(dtypes) == 1 else LABELS[WIDEST]
 

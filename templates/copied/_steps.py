@@ -378,7 +378,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     steps = [dtype.itemsize]
     for extent in shape[:0:-1]:
         steps.append(steps[-1] * extent)
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, steps[::-1] if shape else ())
+    raw = np.lib.stride_tricks.as_strided(np.empty(1, f"u{dtype.itemsize}"), shape, steps[::-1] if shape else ())
+    return raw.view(dtype)  # NumPy's interface of arrays cannot name all types of ml_dtypes
 
 
 def _laid_out(value: Any) -> Array:

@@ -7,10 +7,10 @@ from collections import Counter
 import opwright_kernels as ok
 import pytest
 
-from bench import products
+from bench import products, steps
 from bench.rows import FEW, INPUTS, LAYOUTS, SOLVES, TWINS, Row, chosen, every, full, sample
 from bench.shapes import NETWORKS, ODD, SHAPES, TABLE, Shape
-from bench.tensors import NUMPY
+from bench.tensors import NUMPY, wrong
 
 
 def test_there_are_enough_shapes_and_no_two_share_a_name_or_a_geometry() -> None:
@@ -135,3 +135,32 @@ def test_a_transposed_factor_lies_the_other_way_round_and_the_exact_product_is_o
     exact = products.exactly(other)
     exact.run()
     assert (exact.result() == other.factor("src") @ other.factor("weights")).all()
+
+
+def test_rows_of_steps_are_cases_in_their_dtypes_that_only_words_ask_for() -> None:
+    rows = steps.every()
+    assert len({row.key for row in rows}) == len(rows)
+    assert {row.case.group for row in rows} == {
+        "pointwise", "broadcast", "reductions", "softmax", "norms", "pools", "moves"
+    }  # fmt: skip
+    assert steps.chosen([]) == []
+    assert steps.chosen(["reduce_sum/1024x1024_0/"], [1]) == [
+        steps.StepRow("reductions/reduce_sum/1024x1024_0", dtype, 1) for dtype in ("f32", "bf16")
+    ]
+    row = steps.chosen(["max_pool/16x64x4000_3s2_nxc/bf16"], [2])[0]
+    assert row.bytes == 2 * 16 * 64 * (4000 + 2000)
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax/soft_max/64x100x56_1", "reductions/reduce_max/64x1000_1", "moves/quantize/1048576_s8"]
+)
+def test_a_row_of_steps_is_what_pytorch_computes(name: str) -> None:
+    pytest.importorskip("torch")
+    tensors = steps.StepRow(name, "f32", 1).tensors()
+    ready = steps.ours(tensors, 1)
+    ready.run()
+    exact = steps.exact(tensors.row.exact().tensors())
+    exact.run()
+    assert wrong(ready.result(), exact.result(), tensors.row.result_dtype) == 0
+    ready.result()[...] = 0
+    assert wrong(ready.result(), exact.result(), tensors.row.result_dtype) > 0

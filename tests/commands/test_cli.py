@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 from opwright import cli, load
-from opwright.calls import call_text
-from opwright.errors import UsageError
-from opwright.language.dtypes import OF_STEPS
 
 COMMANDS = ("generate", "schema", "build", "list", "why", "explain", "run", "export", "bench", "demo")
 STEPS = "strides=[1,1], pads_begin=[0,0], pads_end=[0,0], dilations=[1,1]"
@@ -139,34 +136,6 @@ def test_explain_names_missing_arguments(opwright: Command) -> None:
     code, _, errors = opwright("explain", "conv_transpose(src f32[1,4,4,8])")
     assert code == 2
     assert "lacks the arguments weights, strides, pads_begin, pads_end, dilations" in errors
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("f(", "at character 3 of the call: expected a name, got its end"),
-        ("f(a f23[1])", f"at character 5 of the call: expected a dtype ({', '.join(OF_STEPS)}), got 'f23[1])'"),
-        ("f(a f32[1,x])", "at character 11 of the call: expected an integer, got 'x])'"),
-        ("f(a f32[-1])", "at character 8 of the call: expected extents that are not negative, got '[-1])'"),
-        ("f(a=1 b=2)", "at character 7 of the call: expected ',', got 'b=2)'"),
-        ("f(a=1) + 1", "expected a name, a number, a quoted word or one of ( ) [ ] , =, got '+ 1'"),
-        ("f(a=__import__('os'))", "at character 15 of the call: expected ',', got \"('os'))\""),
-        ("f(a=1, a=2)", "the argument 'a' is given twice"),
-    ],
-)  # fmt: skip
-def test_a_call_that_makes_no_sense_is_refused_where_it_stops_to(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message) + "$"):
-        call_text.parse(text)
-
-
-def test_a_call_of_every_kind_of_value_is_read() -> None:
-    assert (
-        str(call_text.parse("f([f32[1],s8[2,2]], a=[f32[3]], b [f32[4]])"))
-        == "f([f32[1], s8[2,2]], a [f32[3]], b [f32[4]])"
-    )
-    call = call_text.parse("f(t bf16[], u=f32[2], i=-3, r=1.5e-3, w=word, s='two words', l=[1, 2], e=[])")
-    assert call.tensors == {"t": call_text.TensorText("bf16", ()), "u": call_text.TensorText("f32", (2,))}
-    assert call.values == {"i": -3, "r": 1.5e-3, "w": "word", "s": "two words", "l": [1, 2], "e": []}
 
 
 def test_build_prints_the_steps_the_library_and_the_time_when_piped(opwright: Command) -> None:

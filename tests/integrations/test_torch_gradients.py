@@ -16,7 +16,7 @@ from opwright.load import load, load_texts
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.slopes import doubled
 from support.generated import FULL, rng
-from support.package import package
+from support.package import package, spec_texts
 from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 
@@ -27,6 +27,7 @@ from support.torch_calls import legal  # noqa: E402
 OPS = load(FOLDER, FOLDER.parents[1]).ops
 KNOWN = gradients([ok._operation_of(op.function) for op in OPS])
 STEPPED = [op for op in OPS if op.stepped and KNOWN[op.function]]
+DERIVATIONS = FOLDER.parents[1] / "examples" / "gradients"
 COMPARED = 8 if FULL else 2
 STEP = 1e-6
 
@@ -182,6 +183,32 @@ semantics:
     ).ops
     second, twice = gradient_text(made)
     return {"product.yaml": product, f"{backward.function}.yaml": gradient, f"{twice.function}.yaml": second}
+
+
+# Operations whose gradients are derived, as specs of their own: a call of each, and PyTorch's.
+DERIVED = {
+    "add": (lambda call, a, b: call.add(a, b), lambda a, b: a + b, [(3, 4), (4,)]),
+    "concat": (lambda call, a, b: call.concat([a, b], axis=1), lambda a, b: torch.cat([a, b], 1), [(3, 4), (3, 2)]),
+    "mat_mul": (lambda call, a, b, c: call.mat_mul(a, b, c), lambda a, b, c: a @ b + c, [(2, 3, 4), (4, 5), (5,)]),
+    "reduce_mean": (lambda call, a: call.reduce_mean(a, axes=[0, 2]), lambda a: a.mean((0, 2)), [(3, 4, 2)]),
+}
+
+
+def test_derived_gradients_in_a_folder_of_specs_are_those_of_pytorch(tmp_path: Path) -> None:
+    texts = spec_texts(*DERIVED)
+    for name in DERIVED:
+        texts[f"{name}_backward.yaml"] = (DERIVATIONS / f"{name}_backward.yaml").read_text(encoding="utf-8")
+    package(texts, tmp_path, "derived_kernels")
+    importlib.import_module("derived_kernels.torch")
+    torch.manual_seed(3)
+    for ours, theirs, shapes in DERIVED.values():
+        given = [torch.randn(shape, requires_grad=True) for shape in shapes]
+        found, wanted = ours(torch.ops.derived, *given), theirs(*given)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        seed = torch.randn(wanted.shape)
+        pairs = zip(torch.autograd.grad(found, given, seed), torch.autograd.grad(wanted, given, seed), strict=True)
+        for one, other in pairs:
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_a_package_of_ones_own_specs_has_gradients_in_f64_and_a_namespace_of_its_own(tmp_path: Path) -> None:

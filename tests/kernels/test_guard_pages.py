@@ -34,9 +34,7 @@ def test_kernels_touch_nothing_beside_their_arrays_and_scratch_on_any_number_of_
         assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize(
-    "isa", [found.name for found in _isa.ISAS if found.needs <= _isa.cpu_flags()] if FULL else ["best"]
-)
+@pytest.mark.parametrize("isa", [isa.name for isa in _isa.ISAS if isa.needs <= _isa.cpu_flags()] if FULL else ["best"])
 def test_kernels_of_steps_touch_nothing_beside_their_arrays_and_do_nothing_undefined(isa: str) -> None:
     best = [found.name for found in _isa.ISAS if found.needs <= _isa.cpu_flags() and found.name != "avx512_bf16"][-1]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE.parent)])}

@@ -6,12 +6,14 @@ legal ones are compared by value, those a step away by the rule that refuses the
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from opwright.language import expr, model
+from opwright.language import dtypes, expr, model
+from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from support.generated import FULL, rng
@@ -25,44 +27,59 @@ BATCH = 8 if FULL else 4  # specs of one package
 CALLS = 12 if FULL else 6
 
 
-def test_random_specs_of_steps_use_every_operator_and_function() -> None:
-    random, used, keys = rng("steps"), Counter[str](), Counter[str]()
-    for _ in range(400 if FULL else 150):
-        try:
-            (op,) = load_texts(texts_of([steps(random)])).ops
-        except SpecInvalid:
-            continue
-        keys.update(keys_of(op))
-        for step in op.semantics.steps:
-            trees = [tree for made in step.assignments for tree in (made.target, made.value)]
-            used.update(made.op for made in step.assignments)
-            for node in (node for tree in [*trees, *(guard.tree for guard in step.where)] for node in expr.walk(tree)):
-                used.update([node.function] if isinstance(node, expr.Call) else ())
-                used.update([node.op] if isinstance(node, (expr.Unary, expr.Binary)) else ())
-    for word, count in sorted((used + keys).items()):
+# Keys that go with `reduce`, which test_random_specs.py draws, and ties of gradients, which have tests of their own.
+OF_REDUCE = {
+    "Op.classes",
+    "Op.normal_form",
+    "Semantics.init",
+    "Semantics.where",
+    "Semantics.reduce",
+    "Semantics.finish",
+}
+OF_REDUCE |= {"Tensor.arrangements", "Tensor.view", "Tensor.shape_of", "Tensor.parameter"}
+OF_GRADIENTS = {"Relation.adjoint", "Relation.in", "Relation.gradient", "Relation.of", "Relation.gradient_of"}
+KINDS_OF_REDUCE = ("GroupClass", "Arrangement", "NormalForm", "Common", "Sources", "Page", "Library")
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Op]:
+    random, found = rng("steps"), []
+    for _ in range(400 if FULL else 200):
+        with contextlib.suppress(SpecInvalid):
+            found += load_texts(texts_of([steps(random)])).ops
+    return found
+
+
+def test_random_specs_of_steps_use_every_operator_and_function(drawn: list[Op]) -> None:
+    used = Counter[str]()
+    for step in (step for op in drawn for step in op.semantics.steps):
+        trees = [tree for made in step.assignments for tree in (made.target, made.value)]
+        used.update(made.op for made in step.assignments)
+        for node in (node for tree in [*trees, *(guard.tree for guard in step.where)] for node in expr.walk(tree)):
+            used.update([node.function] if isinstance(node, expr.Call) else ())
+            used.update([node.op] if isinstance(node, (expr.Unary, expr.Binary)) else ())
+    for word, count in sorted(used.items()):
         print(f"{count:5} {word}")
-    bits = {
-        word for word in expr.REAL_FUNCTIONS if word.startswith(("bit_", "shift_"))
-    }  # of integers, with specs of their own
-    functions = {*(expr.REAL_FUNCTIONS.keys() - bits), "min", "max", "floor", "ceil", "number", "prod"}
-    assert functions <= used.keys(), functions - used.keys()
-    assert {
-        *expr.ARITHMETIC,
-        *expr.COMPARISONS,
-        *expr.LOGIC,
-        "not",
-        "set",
-        "sum",
-        "product",
-        "max",
-        "min",
-    } <= used.keys()
-    stated = {f"Step.{field.name.rstrip('_')}" for field in dataclasses.fields(model.Step) if field.metadata}
-    stated |= {
-        f"Tensor.{key}" for key in ("broadcast", "broadcast_if", "when", "absent", "joined", "layout", "optional")
+    words = {*expr.REAL_FUNCTIONS, *expr.ARITHMETIC, *expr.COMPARISONS, *expr.LOGIC}
+    words |= {"min", "max", "floor", "ceil", "number", "prod", "not", "set", "sum", "product"}
+    assert words <= used.keys(), words - used.keys()
+
+
+def test_random_specs_of_steps_use_every_key_and_every_data_type(drawn: list[Op]) -> None:
+    keys, types = Counter[str](), Counter[str]()
+    for op in drawn:
+        keys.update(keys_of(op))
+        types.update({dtype for row in op.dtypes for dtype in row.values()})
+    kinds = [
+        kind for name, kind in vars(model).items() if dataclasses.is_dataclass(kind) and name not in KINDS_OF_REDUCE
+    ]
+    all_keys = {
+        f"{kind.__name__}.{x.name.rstrip('_')}" for kind in kinds for x in dataclasses.fields(kind) if x.metadata
     }
-    stated |= {"Dim.run", "Dim.per_axis", "Attribute.locates", "Attribute.per"}
-    assert stated <= keys.keys(), stated - keys.keys()
+    for word, count in sorted((keys + types).items()):
+        print(f"{count:5} {word}")
+    assert all_keys - keys.keys() == OF_REDUCE | OF_GRADIENTS
+    assert {*dtypes.OF_STEPS, "s64"} == types.keys()
 
 
 @pytest.mark.sweep

@@ -3,10 +3,12 @@ random calls."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,17 +17,20 @@ from opwright.language.library import Library
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.review import compare
+from opwright.review.readings import Sides
 from opwright.review.rules import RULES
-from support import formula_edits, generated, pairs, random_steps, reviewing, step_edits, structure_edits
+from support import formula_edits, generated, pairs, random_steps, reviewing, step_edits, structure_edits, told_apart
 from support.random_specs import accepted, texts_of
+from support.spec_packages import quick_compiler
 from support.told_apart import broken, broken_steps
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 4000 if FULL else 16
 STRUCTURES = 4000 if FULL else 40
 BATCH = 20 if FULL else 5  # edits of one set of specs
-STEP_EDITS = 4000 if FULL else 80
+STEP_EDITS = 4000 if FULL else 40
 STEP_CALLS = 60 if FULL else 8
+EXECUTED = 40 if FULL else 1  # edits whose kernels are run
 CALLS = 1500 if FULL else 60
 PARTS = 8
 REFUSED = (SpecInvalid, NotPolynomial)  # the second where the loops of kernels cannot be derived
@@ -88,6 +93,33 @@ def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
     assert wrong == []
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", ["lists and maps", "steps"])
+@pytest.mark.parametrize("part", range(PARTS if FULL else 1))
+def test_kernels_agree_on_edits_that_are_called_harmless(part: int, kind: str, tmp_path: Path):
+    """With each other and with what the interpreter says of either side."""
+    wrong = []
+    with reviewing.remembered(), quick_compiler(tmp_path):
+        found = called_harmless(random.Random(part), kind)
+        for told, base, head, sides in itertools.islice(found, EXECUTED):
+            wrong += [(told, said) for said in told_apart.kernels_apart(sides, (base.pages, head.pages), 4)]
+    assert wrong == []
+
+
+def called_harmless(chance: random.Random, kind: str) -> Iterator[tuple[str, Library, Library, Sides]]:
+    """Edits that reach kernels and are called harmless, without end."""
+    makes = step_edits if kind == "steps" else structure_edits
+    while True:
+        sets = chance.choice([SETS, STEPS]) if kind != "steps" else [*step_edits.shipped(), *STEPS]
+        base = load_texts(texts := chance.choice(sets))
+        for told, after in makes.edits(texts, BATCH, chance):
+            head = loaded(after)
+            for sides, own in told_apart.harmless(base, head) if head else ():
+                reach = any(RULES[edit.rule].kernel != "none" for edit in own)
+                if head and reach and not told_apart.doubted(sides, own):
+                    yield told, base, head, sides
+
+
 def drawn(rng: np.random.Generator) -> dict[str, str]:
     """A random operation of steps."""
     draft, _ = accepted(rng, family=random_steps.steps)
@@ -99,7 +131,7 @@ def drawn(rng: np.random.Generator) -> dict[str, str]:
 def test_what_edits_of_steps_move_is_what_was_predicted(part: int):
     wrong = []
     with reviewing.remembered():
-        for turn in range(60 if FULL else 4):
+        for turn in range(60 if FULL else 2):
             chance = random.Random(1000 * part + turn)
             texts = chance.choice([*step_edits.shipped(), *STEPS])
             for told, after in step_edits.edits(texts, 5 if FULL else 2, chance):

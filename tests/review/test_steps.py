@@ -10,7 +10,7 @@ from opwright.project import find
 from opwright.review import witness
 from opwright.review.values import measured
 from opwright.review.witness import witnessed
-from support import reviewing
+from support import reviewing, step_edits
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 FOLDER = "spec/onednn_graph"
@@ -136,6 +136,14 @@ def test_formulas_that_an_infinity_or_a_rounding_tells_apart_are_a_change(was: s
     before, after = (text.replace("exp(src[b, c, a] - peak[b, a])", formula) for formula in (was, now))
     found = reviewing.unproven({f"{FOLDER}/soft_max.yaml": before}, {f"{FOLDER}/soft_max.yaml": after})
     assert "semantics-sum-changed" in found
+
+
+def test_a_size_that_an_attribute_locates_is_no_longer_found_where_it_is_written_as_a_sum() -> None:
+    """The attribute speaks of the first input that has the size alone."""
+    (before,) = (texts for texts in step_edits.shipped() if f"{FOLDER}/dynamic_quantize.yaml" in texts)
+    text = before[f"{FOLDER}/dynamic_quantize.yaml"]
+    after = {**before, f"{FOLDER}/dynamic_quantize.yaml": text.replace('"C": "C"', '"C": "C + 0"', 1)}
+    assert "input-axes-changed" in reviewing.unproven(before, after)
 
 
 def test_a_witness_of_steps_is_executed_on_the_packages_of_both_sides() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import random_shapes
 from .spec_drafts import NAMES, OPS, SYMBOLS, Draft, Rng
 from .step_formulas import Formulas, Letter, Source
 
@@ -16,8 +17,10 @@ FREE = sorted({*OPS} - {*"Explain Specialize Torch Dask Json Team Scratch Index 
 BETWEEN = (
     "peak total_of q1 mean_of held kept more less_of near far top low part2 sizes1 phase1 lane task row_of".split()
 )
-REAL_ROWS = ("f32", "f32", "bf16", "f16", "f64")
-WHOLE_ROWS = ("s32", "s8", "u8", "boolean")
+FREE_NAMES = "input filter format hash total count sums lane task slice".split()  # of Python, C and other kernels
+REAL_ROWS = ("f32", "f32", "bf16", "f16", "f64", "f8_e4m3", "f8_e5m2")
+WHOLE_ROWS = ("s32", "s8", "u8", "s4", "u4", "boolean")
+BYTES = ("f8_e4m3", "f8_e5m2", "boolean")  # which hold no rounded sums to compare
 
 
 class StepDraft:
@@ -35,6 +38,11 @@ class StepDraft:
         self.steps: list[Any] = []
         self.stored: dict[str, str] = {}  # the sort of each output
         self.spatial = ""
+        self.vector_at = 0  # where the list with a number per spatial axis stands
+        self.mode = str(d.one(random_shapes.MODES))
+        self.lacking = ""  # the size whose axis arrays may omit
+        self.formulas.bits = self.whole and d.chance(0.5)
+        self.formulas.plain = self.mode == "summed"
 
     # Sizes, attributes, inputs.
 
@@ -55,6 +63,7 @@ class StepDraft:
             least, most = d.one(((1, 1), (2, 2), (3, 3), (1, 2), (1, 3)))
             d.spec["spatial_rank"] = {"min": least, "max": most}
             self.letters.append(Letter(d.letter(), self.spatial, "spatial"))
+            self.vector_at = len(d.attributes)
             vector = d.number(1, type="s64[]", length="spatial", neutral=1)
             f.vectors.append(vector)
         f.numbers += [letter.extent for letter in self.letters if letter.kind == "one"]
@@ -69,6 +78,9 @@ class StepDraft:
             f.reals.append(d.real())
         if d.chance(0.4):
             f.truths.append(self.truth())
+        random_shapes.shared(self)
+        random_shapes.named(self)
+        random_shapes.ruled(self)
 
     def truth(self) -> str:
         d = self.d
@@ -89,18 +101,19 @@ class StepDraft:
             for symbol, _ in runs[0 if self.spatial else 1 :]:
                 role = next(role for role, dim in d.dims.items() if dim["symbol"] == symbol)
                 d.attributes.append({"name": d.take(NAMES), "type": "s64[]", "required": True, "locates": role})
-        if not self.spatial and len(runs) == 1 and d.chance(0.4):
+        if not self.spatial and len(runs) == 1 and not self.mode and d.chance(0.4):
             sizes = self.located(sizes, runs[0])
         else:
             sizes = d.shuffled(sizes)
         axes = {f"{symbol[0].upper()}{number}": symbol for number, (symbol, _) in enumerate(sizes)}
-        tensor: dict[str, Any] = {"name": d.take(NAMES), "dims": axes}
+        tensor: dict[str, Any] = {"name": d.take([*NAMES, *FREE_NAMES]), "dims": axes}
         located = {a.get("locates") for a in d.attributes}
         if not located - {None} and d.chance(0.3):
             tensor["layout"] = d.layout(list(axes))
         elif not self.spatial and not located - {None} and d.chance(0.15):
             plain = [axis for axis, (_, kind) in zip(axes, sizes, strict=True) if kind == "one"]
             tensor["joined"] = d.one(plain)
+        random_shapes.lack(self, tensor, sizes)
         self.add(tensor, sizes)
 
     def located(self, sizes: list[tuple[str, str]], run: tuple[str, str]) -> list[tuple[str, str]]:
@@ -136,10 +149,12 @@ class StepDraft:
             if tensor.get("optional") and d.chance(0.5):
                 tensor["absent"] = d.one(["1", "0", "-2"])
             axes = [axis for axis, (_, kind) in zip(tensor["dims"], sizes, strict=True) if kind != "spatial"]
-            if axes and d.chance(0.4):
+            if axes and d.chance(0.9 if f.plain else 0.4):
                 tensor["broadcast"] = axes[: int(d.rng.integers(1, len(axes) + 1))]
                 if d.chance(0.2):
                     tensor["broadcast_if"] = {d.word(["numpy", "none_at_all"]): "numpy"}
+            elif self.lacking:
+                random_shapes.lack(self, tensor, sizes)
             self.add(tensor, sizes)
         self.inputs[1:] = sorted(self.inputs[1:], key=lambda tensor: bool(tensor.get("optional")))
         plain = [symbol for symbol, kind in known if kind == "one"]
@@ -184,19 +199,32 @@ class StepDraft:
             step = {"by": flags[0], "cases": {word: f"{target} {operator} {make()}" for word in ("true", "false")}}
         else:
             step = {"do": f"{target} {operator} {make()}"}
-        if f.letters and d.chance(0.25):
+        if f.letters and not f.plain and d.chance(0.25):
             step["where"] = [f.where()]
         self.steps.append(step["do"] if list(step) == ["do"] else step)
+        extents = [x.extent for x in kept]
         if output:
-            self.output(name, kept, sort)
+            extents = [
+                random_shapes.outgrown(self, e)
+                if x.kind == "one" and not self.formulas.plain and d.chance(0.1) and e in self.symbols()
+                else e
+                for e, x in zip(extents, kept, strict=True)
+            ]
+            self.output(name, kept, extents, sort)
         if operator in ("max=", "min=") and sort == "small":
             sort = "sums"  # what nothing reaches is infinite
-        self.sources.append(Source(name, tuple((x.extent, x.kind) for x in kept), sort))
+        axes = tuple((extent, x.kind) for extent, x in zip(extents, kept, strict=True))
+        self.sources.append(Source(name, axes, sort))
 
-    def output(self, name: str, kept: list[Letter], sort: str) -> None:
+    def output(self, name: str, kept: list[Letter], extents: list[str], sort: str) -> None:
         d = self.d
-        dims: dict[str, str] = {f"{x.extent[0].upper()}{number}": x.extent for number, x in enumerate(kept)}
+        dims: dict[str, str] = {
+            f"{x.extent[0].upper()}{number}": extent
+            for number, (extent, x) in enumerate(zip(extents, kept, strict=True))
+        }
         tensor: dict[str, Any] = {"name": name, "dims": dims}
+        if self.lacking in extents and d.chance(0.5):
+            tensor["may_lack"] = [axis for axis, extent in dims.items() if extent == self.lacking][:1]
         if self.outputs and self.formulas.truths and d.chance(0.3):
             tensor["when"] = self.formulas.truths[0]
         elif len(dims) > 1 and d.chance(0.2):
@@ -231,27 +259,32 @@ class StepDraft:
         found: dict[tuple[str, ...], dict[str, str]] = {}
         lists = any(a.get("type") == "f32[]" for a in d.attributes)
         for _ in range(int(d.one((1, 1, 2)))):
-            whole = self.whole and not lists and d.chance(0.8)
+            whole = self.whole and not lists and (self.formulas.bits or d.chance(0.8))
             accumulate = "s64" if whole else str(d.one(("f32", "f32", "f64")))
             pool = WHOLE_ROWS if whole else REAL_ROWS + (WHOLE_ROWS if d.chance(0.3) else ())
             row = {tensor["name"]: str(d.one(pool)) for tensor in self.inputs}
             if d.chance(0.6):
                 row = dict.fromkeys(row, str(d.one(pool)))
             for name, sort in self.stored.items():
-                types = REAL_ROWS + WHOLE_ROWS[:3] + (WHOLE_ROWS[3:] if sort != "rough" else ())
+                types = REAL_ROWS + WHOLE_ROWS
+                types = tuple(x for x in types if x not in BYTES) if sort == "rough" else types
                 row[name] = str(d.one(WHOLE_ROWS if whole else types))
             if "f64" in row.values() and not whole:
                 accumulate = "f64"
             found.setdefault(tuple(row[t["name"]] for t in self.inputs), {**row, "accumulate": accumulate})
-        return list(found.values())
+        return random_shapes.typed(self, list(found.values()))
 
     def spec(self) -> dict[str, Any]:
         d = self.d
         spec = d.spec
         spec["dims"] = {role: dim["symbol"] if list(dim) == ["symbol"] else dim for role, dim in d.dims.items()}
-        spec["attributes"] = [{"reason": "A test gives names at random.", **a} for a in d.attributes]
         spec["layouts"], spec["inputs"], spec["outputs"] = d.layouts, self.inputs, self.outputs
         spec["dtypes"] = self.rows()
+        random_shapes.told(self, spec)
+        spec["attributes"] = [
+            a if "use" in a else {"reason": "A test gives names at random.", **a} for a in d.attributes
+        ]
+        spec["let"], spec["shape"], spec["constraints"] = d.lets, d.shape, d.constraints
         spec["semantics"] = {"ranges": {x.name: x.extent for x in self.letters}, "steps": self.steps}
         if any("refuse" in a for a in d.attributes):
             spec["discrepancies"] = ["R1"]
@@ -273,6 +306,8 @@ def steps(rng: Rng) -> Draft:
         made.step(False)
     for _ in range(outputs):
         made.step(True)
+    if made.mode in ("filled", "stated", "ordered", "summed"):
+        getattr(random_shapes, made.mode)(made)
     made.close()
     made.d.spec = made.spec()
     return made.d

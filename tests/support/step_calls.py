@@ -25,6 +25,7 @@ EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17, 33, 65)  # the last ones: the lengt
 MAX_CELLS = 100_000
 TRIES = 400
 REALS = (-2.0, -1.0, 0.0, 0.5, 1.0, 3.0)
+SCALES = (0.5, 1.0, 1.5, 2.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -130,13 +131,16 @@ class StepCaller:
         if attribute.type == "string":
             word = self.one(attribute.values or ())
             return default or self.one((word.value, *word.aliases))
-        if attribute.locates or attribute.order_of or attribute.per or attribute.extents_of:
+        if attribute.locates or attribute.order_of or attribute.per or attribute.extents_of or attribute.shape_of:
             return None  # once extents are known
         if attribute.type == "bool":
             facts[symbol] = default == "true" if default else self.chance(0.5)
         elif attribute.type == "f32":
             least = float(attribute.min if attribute.min is not None else -9)
             facts[symbol] = float(default) if default else max(self.one(REALS), least)
+        elif attribute.type == "f32[]":
+            facts[symbol] = (float(default),) * rank if default else tuple(self.one(SCALES) for _ in range(rank))
+            return list(facts[symbol])
         elif attribute.type == "s64[]":
             facts[symbol] = (int(default),) * rank if default else tuple(self.whole(attribute) for _ in range(rank))
             return list(facts[symbol])
@@ -219,6 +223,9 @@ class StepCaller:
     def place_outputs(self, facts: Mapping[str, Any], values: dict[str, Any]) -> None:
         """Lists that order the axes of an output."""
         for tensor in self.op.outputs:
+            for attribute in (a for a in self.op.attributes if a.shape_of == tensor.name):
+                extents = (self.extents(tensor, axis, facts) for axis in self.order(tensor, values))
+                values[attribute.name or ""] = [extent for found in extents for extent in found]
             if any(attribute.order_of == tensor.name for attribute in self.op.attributes):
                 self.placed(tensor, {a: self.extents(tensor, a, facts) for a in self.order(tensor, values)}, values)
 
@@ -289,8 +296,9 @@ class StepCaller:
         """Small whole numbers and halves, of which sums and products are exact."""
         if dtype == np.bool_:
             return self.rng.integers(0, 2, shape).astype(bool)
-        found = self.rng.integers(0 if dtype.kind == "u" else -3, 4, shape)
-        return (found * 0.5 if dtype.kind not in "iu" and self.chance(0.3) else found).astype(dtype)
+        whole = dtype.kind in "iu" or dtype.name in ("int4", "uint4")
+        found = self.rng.integers(0 if dtype.name.startswith("uint") else -3, 4, shape)
+        return (found * 0.5 if not whole and self.chance(0.3) else found).astype(dtype)
 
     def viewed(self, array: Any, stretched: bool = True) -> Any:
         """The same cells in another order of memory: transposed, backwards, with gaps, or as they are."""

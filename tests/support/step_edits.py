@@ -15,6 +15,7 @@ from typing import Any
 
 from opwright.language import expr
 from opwright.language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from opwright.language.source import SpecInvalid
 
 from . import checkout, mutants, reviewing
 
@@ -439,7 +440,14 @@ def edits(texts: Mapping[str, str], count: int, chance: random.Random) -> Iterat
                 change = chance.choice(KINDS)
                 change(after, chance)
                 told.append(change.__name__)
-        except (NothingError, KeyError, IndexError, TypeError, ValueError):  # one took what the other edits
+        except (
+            NothingError,
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            SpecInvalid,
+        ):  # one took what the other edits
             continue
         if after != before:
             yield " and ".join(told), {**texts, name: mutants.written(after)}

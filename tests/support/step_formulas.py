@@ -43,6 +43,8 @@ class Formulas:
     reals: list[str] = field(default_factory=list)
     truths: list[str] = field(default_factory=list)
     vectors: list[str] = field(default_factory=list)  # lists with a number per spatial axis
+    bits: bool = False  # whether bits of integers may be moved
+    plain: bool = False  # whether letters stand alone in indices, and nowhere else
 
     def one(self, items: Sequence[str]) -> str:
         return items[int(self.rng.integers(len(items)))]
@@ -58,7 +60,8 @@ class Formulas:
         return [
             source
             for source in self.sources
-            if all(axis in walked or axis[1] == "one" for axis in source.axes) and (rough or source.sort != "rough")
+            if all(axis in walked or (axis[1] == "one" and not self.plain) for axis in source.axes)
+            and (rough or source.sort != "rough")
         ]
 
     def read(self, source: Source) -> str:
@@ -73,7 +76,7 @@ class Formulas:
         own = [letter.name for letter in self.letters if (letter.extent, letter.kind) == (extent, kind)]
         if kind == "ones":
             return "0"
-        if kind == "run":
+        if kind == "run" or self.plain:
             return own[0]
         if kind == "spatial":
             plain = self.one(own)
@@ -101,6 +104,8 @@ class Formulas:
         plain = [letter.name for letter in self.letters if letter.kind == "one"]
         runs = [f"number({letter.name})" for letter in self.letters if letter.kind != "one"]
         forms = ["1", "2", "3"]
+        if self.plain:
+            return self.one(forms)
         for letter in plain + runs:
             forms += [f"({letter} % 4)", f"(floor({letter} / 3) % 5)", f"min({letter}, 3)"]
         forms += [f"max({a} - {b}, -3)" for a in plain[:1] for b in plain[-1:]] + [f"min({n}, 4)" for n in self.numbers]
@@ -125,6 +130,11 @@ class Formulas:
             f"max({a}, {b})", f"sign({a})", f"select({self.condition(depth + 1)}, {a}, {b})",
             f"{self.atom()} * {self.atom()}", f"({a} - {b}) * 2",
         ]  # fmt: skip
+        if self.bits:
+            forms += [
+                f"bit_{self.one(('and', 'or', 'xor'))}({a}, {b})", f"bit_not({a})",
+                f"shift_right({a}, {self.one(('1', b))})", f"shift_left({a}, {self.one('12')})",
+            ]  # fmt: skip
         if not self.whole:
             forms += [f"round({a} * 0.5)", f"floor({a} / 2)", f"ceil(0.25 * {a})", f"({a}) / 2", f"round(-({a}) / 2)"]
         return self.one(forms)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from opwright.language.library import Library
+from opwright.language.library import Library, Page
 from opwright.language.model import Op
 from opwright.oracle import sample
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps
+from opwright.project import find
 from opwright.review import compare
-from opwright.review.readings import Sides
+from opwright.review.execute import disagreement, execute
+from opwright.review.readings import Reading, Sides, values_of
 from opwright.review.rules import RULES
-from opwright.review.search import Found, search
+from opwright.review.search import Found, place_of, search
 from opwright.review.tree import said
 from opwright.review.walk import Edit
 from opwright.review.witness import BREAKS, MIN_TRIES, claimed
@@ -103,3 +105,29 @@ def _special(array: Any, rng: np.random.Generator) -> Any:
     with np.errstate(over="ignore"):
         values = np.asarray(SPECIAL)[rng.integers(len(SPECIAL), size=array.shape)].astype(array.dtype)
     return np.where(rng.random(array.shape) < 0.25, values, array).astype(array.dtype)
+
+
+def kernels_apart(sides: Sides, pages: tuple[Mapping[str, Page], Mapping[str, Page]], count: int) -> list[str]:
+    """What the packages of both sides do with legal calls of the base: otherwise than each other, or than their spec."""
+    base, head = sides.base, sides.head
+    assert base is not None
+    assert head is not None
+    place = place_of(base, head, ())
+    made = [place.call(setting) for setting in place.seeds[::-1][:count]]
+    calls = [call for call in made if call and Reading(base, call).outcome.accepted]
+    values = values_of(base, head)
+    olds, news = (
+        execute(find(), op, known, calls, values, "portable") for op, known in zip((base, head), pages, strict=True)
+    )
+    told = []
+    for call, old, new in zip(calls, olds, news, strict=True):
+        readings = sides.read(call)
+        wrong = [disagreement(reading, found) for reading, found in zip(readings, (old, new), strict=True)]
+        trouble = [found.trouble for found in (old, new) if found.trouble]
+        if trouble or any(wrong) or old.outcome != new.outcome:
+            told.append(f"{call}: {[*trouble, *filter(None, wrong)]} {old.outcome}; {new.outcome}")
+        elif old.result is not None and new.result is not None:
+            rough = any(op.stepped and rounds(op) for op in (base, head))
+            apart = difference(new.result, old.result, 1e-2 if rough else 0.0)
+            told += [f"{call}{apart}"] if apart else []
+    return told

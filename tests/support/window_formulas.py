@@ -149,3 +149,52 @@ def free_names(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     count = most + lane if attributes["format"] == "bytes" else most * lane
     rest = src * attributes["hash"] - terms
     return [count, rest, *([rest + along(task[:, 0], 0, src.ndim)] if attributes["id"] else [])]
+
+
+@formula
+def stated_shape(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, more = inputs
+    return [src[..., None] * np.arange(attributes["dst_shape"][-1]) + more[..., None]]
+
+
+@formula
+def col_to_im(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    (src,) = inputs
+    space, kernel, strides = (each(attributes[name], 2) for name in ("output_size", "kernel", "stride"))
+    outs = [(i - k) // s + 1 for i, k, s in zip(space, kernel, strides, strict=True)]
+    found, times = np.zeros((*src.shape[:2], *space)), np.zeros(space)
+    for row, tap in enumerate(cells_of(*kernel)):
+        for column, cell in enumerate(cells_of(*outs)):
+            at = tuple(o * s + k for o, s, k in zip(cell, strides, tap, strict=True))
+            found[(..., *at)] += src[:, :, row, column]
+            times[at] += 1
+    return [found, times]
+
+
+@formula
+def rope_interleaved(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, cosines, sines = inputs
+    first, found, count = int(attributes["offset"]), x.copy(), cosines.shape[1]
+    cosines, sines = (table[first : first + x.shape[-3], None] for table in (cosines, sines))
+    near = attributes["pairs"] == "neighbours"
+    left, right = (
+        slice(start, 2 * count, 2) if near else slice(start * count, (start + 1) * count) for start in (0, 1)
+    )
+    found[..., left] = x[..., left] * cosines - x[..., right] * sines
+    found[..., right] = x[..., left] * sines + x[..., right] * cosines
+    return [found]
+
+
+@formula
+def hamming(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    a, b = (np.unpackbits(codes.astype(np.uint8), -1) for codes in inputs)
+    distance = (a[:, None] != b[None]).sum(-1)
+    return [distance, distance.argmin(1)]
+
+
+@formula
+def group_dequant_matmul(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w, scales, zeros, bias = inputs
+    group = np.arange(len(w)) // attributes["group_size"]
+    full = (w - (0 if zeros is None else zeros[group])) * scales[group]
+    return [x @ full + (0 if bias is None else bias)]

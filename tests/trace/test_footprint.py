@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from opwright.emit import render
+from opwright.emit.output import Output
 from opwright.language.library import Library
 from opwright.language.model import Op
 from opwright.language.source import Prose
@@ -57,11 +58,10 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make, *edits
     (templates / "c" / "fast.c.j2").write_text(TEMPLATE, encoding="utf-8")
     outputs = render.outputs
 
-    def more(library: Library, templates: Path, folder: str) -> dict[str, render.Output]:
+    def more(library: Library, templates: Path, folder: str) -> dict[str, Output]:
         files = outputs(library, templates, folder)
         added = {
-            f"c/fast_{op.function}.c": render.Output("c/fast.c.j2", lambda op=op: {"fast": make(op)})
-            for op in library.ops
+            f"c/fast_{op.function}.c": Output("c/fast.c.j2", lambda op=op: {"fast": make(op)}) for op in library.ops
         }
         return {**files, **added}
 

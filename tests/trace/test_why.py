@@ -19,6 +19,7 @@ import jinja2
 import pytest
 from opwright import cli
 from opwright.emit import render
+from opwright.emit.output import Output
 from opwright.language import expr
 from opwright.language.library import Library
 from opwright.language.schema import Located, Node, Spelled
@@ -43,7 +44,7 @@ def library(project: Project) -> Library:
     return convolutions()
 
 
-def outputs(library: Library, project: Project) -> dict[str, render.Output]:
+def outputs(library: Library, project: Project) -> dict[str, Output]:
     return render.outputs(library, project.templates, "spec/onednn_graph")
 
 
@@ -193,7 +194,7 @@ def test_a_template_that_measures_its_own_text_is_named_without_a_line():
     env = jinja2.Environment(
         loader=jinja2.DictLoader({"a.j2": "{% macro m() %}word{% endmacro %}{{ m() | length }} {{ m() }}\n"})
     )
-    output = render.Output("a.j2", dict)
+    output = Output("a.j2", dict)
     assert output.text(env) == "4 word"
     (line,) = marking.marked(env, "a.txt", output, "4 word\n")
     assert line == (marking.Piece("4 word", (marking.Place("a.j2"),)),)
@@ -207,7 +208,7 @@ def test_macros_are_named_with_their_callers():
     env = jinja2.Environment(
         loader=jinja2.DictLoader(sources), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    output = render.Output("top.j2", dict)
+    output = Output("top.j2", dict)
     text = render.tidy("x.txt", output.text(env))
     assert text == "first\n  a1\n\n  b1\n  a2\n\n  b2\n"
     found = [
@@ -311,12 +312,28 @@ def test_a_file_is_told_by_all_that_was_read_for_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["MANIFEST.json", "PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
+    "path", ["PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
 )
 def test_files_that_no_operation_owns_are_told_too(capsys: pytest.CaptureFixture[str], path: str):
     code, out, errors = run(capsys, PACKAGE / path)
     assert (code, errors) == (0, "")
     assert out.splitlines()[0] == path
+
+
+def test_the_manifest_is_told_by_all_that_makes_a_package(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    (tmp_path / "spec").mkdir()
+    shutil.copy(ROOT / "tests" / "data" / "steps" / "add.yaml", tmp_path / "spec")
+    code, out, _ = run(capsys, "MANIFEST.json", "--spec", tmp_path / "spec", "--output", tmp_path / "package", "--json")
+    found = json.loads(out)
+    assert (code, found["state"]) == (2, "missing")
+    assert {part["name"] for part in found["spec"]} >= {"Add.inputs.src_0.name", "Add.revision"}
+
+
+def test_a_file_of_steps_is_told_by_the_functions_that_were_asked_for_it(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(capsys, PACKAGE / "c" / "relu_bf16.c", "--json")
+    assert code == 0
+    functions = {part["name"] for part in json.loads(out)["generator"]}
+    assert functions >= {"step_unit", "unit_head", "semantic_hash"}
 
 
 @pytest.mark.parametrize(

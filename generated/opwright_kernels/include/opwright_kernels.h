@@ -39,6 +39,7 @@
 #include "opwright/abs_backward.h"
 #include "opwright/add.h"
 #include "opwright/avg_pool.h"
+#include "opwright/avg_pool_backward.h"
 #include "opwright/batch_norm_forward_training.h"
 #include "opwright/batch_norm_inference.h"
 #include "opwright/batch_norm_training_backward.h"

@@ -14,12 +14,15 @@ import torch
 
 from .._errors import Refusal
 from .._operation import Operation
+from .._rules import dtype_name
 from ._fake import absent, pattern, result
-from ._orders import in_memory
+from ._orders import in_memory, same_order, words_of
 from ._schema import outputs_of
 from ._tensors import NUMPY, array, dtype_of, flat, tensor
 
 Kernel = Callable[..., Any]
+_any_requires_grad = torch._C._any_requires_grad
+_CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
 _CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast makes other types of
 
 
@@ -29,7 +32,9 @@ def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]],
     defaults = [(name, operation.defaults.get(name)) for name in operation.attributes]
 
     def complete(given: Sequence[Any], said: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-        inputs = [*given, *[None] * (count - len(given))]
+        inputs = list(given)
+        while len(inputs) < count:
+            inputs.append(None)
         return inputs, [said.get(name, default) for name, default in defaults]
 
     return complete
@@ -41,24 +46,38 @@ def on_cpu(operation: Operation) -> Kernel:
     names = outputs_of(operation)
     parameters = [info.parameter for info in operation.inputs]
     stepped = hasattr(operation, "outputs")
-    laid_out = bool(operation.laid_out)
+    firsts, pointwise = [word.inputs[0] for word in words_of(operation)], _is_pointwise(operation)
 
     def kernel(*given: Any, **said: Any) -> Any:
         inputs, attributes = complete(given, said)
         try:
             back = None
-            if laid_out:
+            if not all(inputs[at] is None or inputs[at].is_contiguous() for at in firsts):
                 call = in_memory(operation, inputs, attributes)
                 inputs, attributes, back = call.inputs, call.attributes, call.back
-            arrays = tuple(map(_array, parameters, inputs))
+            order = None
+            if pointwise and not _plain(inputs):
+                order = same_order(flat(inputs))
+                inputs = inputs if order is None else [None if one is None else one.permute(order) for one in inputs]
+            arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)])
             if stepped and (len(names) > 1 or not _plain(inputs)):
                 return _of_steps(operation, inputs, arrays, attributes, back)
             found = tensor(operation.call(arrays, tuple(attributes), None, None, None))
         except Refusal as refusal:
             raise operation.refused(refusal) from None
+        if order is not None:
+            return found.permute(sorted(range(len(order)), key=order.__getitem__))
         return found.permute(back[names[0]]) if back and names[0] in back else found
 
     return kernel
+
+
+def _is_pointwise(operation: Any) -> bool:
+    """Whether all tensors of an operation have one and the same run of axes, whose order is nothing to it."""
+    tensors = [
+        tuple(info.axes.items()) for info in getattr(operation, "arrays_", ()) if info.role in ("input", "output")
+    ]
+    return len(set(tensors)) == 1 and len(tensors[0]) == 1 and bool(tensors[0][0][1]) and len(operation.outputs) == 1
 
 
 def _array(name: str, value: Any) -> Any:
@@ -121,6 +140,18 @@ def elsewhere(operation: Operation) -> Kernel:
     return kernel
 
 
+def shortened(on_cpu: Kernel, general: Any) -> Kernel:
+    """The kernel at the place of autograd: straight to that of the CPU where autograd and tracing ask for nothing."""
+
+    def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
+        straight = (keyset & _BELOW).highestPriorityTypeId() == _CPU
+        if straight and not (torch.is_grad_enabled() and _any_requires_grad(*given)):
+            return on_cpu(*given, **said)
+        return general.call_boxed(keyset, *given, **said)
+
+    return kernel
+
+
 def autocast(operation: Operation, operator: Kernel) -> Kernel:
     """The kernel of an operator under autocast: products in the lower type, all else in f32 where types are mixed."""
     lowers = bool(operation.fast or getattr(operation, "contractions", ()))
@@ -130,7 +161,9 @@ def autocast(operation: Operation, operator: Kernel) -> Kernel:
     def kernel(*given: Any, **said: Any) -> Any:
         wanted: torch.dtype | None = torch.get_autocast_dtype("cpu")
         if not lowers:
-            told = {(name, str(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])}
+            told = {
+                (name, dtype_name(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])
+            }
             wanted = None if any(told <= row for row in rows) else torch.float32
         with torch.autocast("cpu", enabled=False):
             return operator(*[_cast(value, wanted) for value in given], **said)

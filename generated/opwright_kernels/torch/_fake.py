@@ -103,7 +103,7 @@ def absent(device: torch.device) -> torch.Tensor:
     return torch.empty(0, device=device)
 
 
-def result(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
+def result(operation: Operation, inputs: list[Any], attributes: list[Any]) -> Any:
     """The outputs of a call, with nothing in them."""
     tensors = flat(inputs)
     devices = {str(tensor.device) for tensor in tensors}

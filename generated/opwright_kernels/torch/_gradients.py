@@ -41,15 +41,19 @@ class Gradient:
 
 
 def gradients(operations: Sequence[Operation]) -> dict[str, dict[str, Gradient]]:
-    """By function and input, the operation that computes the gradient; what the input's own spec says comes first."""
+    """By function and input, the operation that computes the gradient.
+
+    What the forward operation says comes before what a gradient says of itself, and of several the first by name.
+    """
     by_name = {operation.name: operation for operation in operations}
     found: dict[str, dict[str, Gradient]] = {operation.function: {} for operation in operations}
     claims = [(forward, by_name.get(one.op), one) for forward in operations for one in forward.relations]
+    claims.sort(key=lambda claim: (claim[0].name, claim[2].op))
     for forward, other, related in claims:
         if related.kind != "gradient_of" and other is not None:
             made = _stated(forward, other, related)
             if made is not None:
-                found[forward.function][related.of] = made
+                found[forward.function].setdefault(related.of, made)
     for backward, origin, related in claims:
         if related.kind == "gradient_of" and origin is not None:
             made = _derived(origin, backward)
@@ -207,9 +211,9 @@ def _is_absent(output: torch.Tensor, inputs: Sequence[Any]) -> bool:
 
 
 def _fitted(found: Any, shape: Any) -> Any:
-    """The gradient in an input, summed where the input was stretched, cut where several inputs were joined."""
+    """The gradient in an input, cut where several inputs were joined."""
     if not isinstance(shape, list):
-        return found if tuple(found.shape) == shape else found.sum_to_size(shape)
+        return found
     axes = range(found.ndim)
     whole = [[sum(part[n] for part in shape) if n == axis else shape[0][n] for n in axes] for axis in axes]
     axis = whole.index(list(found.shape))

@@ -8,12 +8,14 @@ back. Tensors may be real or fake; only shapes and strides are looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from .._operation import Operation
+
+_WORDS: dict[int, tuple[Word, ...]] = {}  # by identity: operations last as long as the package
 
 
 @dataclass(frozen=True)
@@ -25,56 +27,107 @@ class Call:
     back: Mapping[str, tuple[int, ...]]
 
 
-def in_memory(operation: Operation, inputs: Sequence[Any], attributes: Sequence[Any]) -> Call:
+@dataclass(frozen=True)
+class Word:
+    """An attribute that orders axes: its place, the places of the inputs that it orders, and of lists of extents."""
+
+    attribute: str
+    at: int
+    inputs: tuple[int, ...]
+    outputs: tuple[str, ...]
+    lists: tuple[int, ...]  # among the attributes
+    vectors: tuple[int, ...]  # among the inputs
+    wide: str  # the axis that stands for several
+    known: dict[Any, Any] = field(default_factory=dict)  # by word and number of axes, the other words and their orders
+
+
+def words_of(found: Operation) -> tuple[Word, ...]:
+    """The attributes of an operation that order axes, worked out once."""
+    known = _WORDS.get(id(found))
+    if known is None:
+        known = _WORDS[id(found)] = _words(found)
+    return known
+
+
+def _words(found: Operation) -> tuple[Word, ...]:
+    names = list(found.attributes)
+    own = {info.name for info in found.inputs}
+    words = []
+    for attribute in dict.fromkeys(word for word, _ in found.laid_out.values()):
+        ordered = [name for name, (word, _) in found.laid_out.items() if word == attribute]
+        outputs = tuple(name for name in ordered if name not in own)
+        inputs = tuple(n for n, info in enumerate(found.inputs) if info.name in ordered and not info.states_shape)
+        if inputs:
+            wide = found.laid_out[found.inputs[inputs[0]].name][1]
+            lists = tuple(n for n, name in enumerate(names) if found.states.get(name) in outputs)
+            vectors = tuple(n for n, info in enumerate(found.inputs) if info.states_shape and outputs)
+            words.append(Word(attribute, names.index(attribute), inputs, outputs, lists, vectors, wide))
+    return tuple(words)
+
+
+def in_memory(operation: Operation, inputs: list[Any], attributes: list[Any]) -> Call:
     """The call, with the words of layouts that its tensors' memory has.
 
     The first tensor that a word orders decides for all of them.
     """
-    changed, said = list(inputs), list(attributes)
+    changed, said = inputs, attributes
     back: dict[str, tuple[int, ...]] = {}
-    names = list(operation.attributes)
-    for attribute in dict.fromkeys(word for word, _ in operation.laid_out.values()):
-        at = names.index(attribute)
-        tensors = [t for t, (word, _) in operation.laid_out.items() if word == attribute]
-        places = [n for n, info in enumerate(operation.inputs) if info.name in tensors and not info.states_shape]
-        first = next((changed[n] for n in places if isinstance(changed[n], torch.Tensor)), None)
+    for word in words_of(operation):
+        first = next((inputs[n] for n in word.inputs if inputs[n] is not None), None)
         if first is None or first.is_contiguous():
             continue
-        wide = operation.laid_out[operation.inputs[places[0]].name][1]
-        found = _other(operation, attribute, said[at], first, wide)
+        found = _other(operation, word, said[word.at], first)
         if found is None:
             continue
-        said[at], order = found
-        for n in places:
-            if isinstance(changed[n], torch.Tensor):
+        if not back and changed is inputs:
+            changed, said = list(inputs), list(attributes)
+        said[word.at], order, turned = found
+        for n in word.inputs:
+            if changed[n] is not None:
                 changed[n] = changed[n].permute(order)
-        turned = [name for name in tensors if name not in {info.name for info in operation.inputs}]
-        back |= {name: tuple(sorted(range(len(order)), key=order.__getitem__)) for name in turned}
-        for n, name in enumerate(names):
-            if operation.states.get(name) in turned and said[n] is not None and len(said[n]) == len(order):
-                said[n] = [said[n][axis] for axis in order]
-        for n, info in enumerate(operation.inputs):
-            if info.states_shape and turned and changed[n] is not None and len(changed[n]) == len(order):
-                changed[n] = [changed[n][axis] for axis in order]
+        back |= dict.fromkeys(word.outputs, turned)
+        for values, places in ((said, word.lists), (changed, word.vectors)):
+            for n in places:
+                if values[n] is not None and len(values[n]) == len(order):
+                    values[n] = [values[n][axis] for axis in order]
     return Call(changed, said, back)
 
 
-def _other(
-    operation: Operation, attribute: str, word: Any, tensor: torch.Tensor, wide: str
-) -> tuple[str, tuple[int, ...]] | None:
-    """Another word in whose order a tensor has no gaps, and that order; None where there is none."""
-    facts = operation.resolve.__globals__
-    table: Mapping[str, tuple[str, ...]] = facts["LAYOUTS"][attribute]
-    own = facts["WORDS"][attribute].spellings.get(word)
-    if own is None or tensor.ndim < len(table[own]) - bool(wide):
+def same_order(tensors: Sequence[torch.Tensor]) -> list[int] | None:
+    """The order of axes in which tensors, all of the same strides, have no gaps; None where there is none."""
+    first = tensors[0]
+    shape, strides = first.shape, first.stride()
+    if any(one.stride() != strides or one.shape != shape for one in tensors[1:]):
         return None
-    ours = _axes(table[own], wide, tensor.ndim)
+    order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    return order if first.permute(order).is_contiguous() else None
+
+
+def _other(
+    operation: Operation, word: Word, said: Any, tensor: torch.Tensor
+) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
+    """Another word in whose order a tensor has no gaps, that order and the way back; None where there is none."""
+    key = (said, tensor.ndim)
+    known = word.known.get(key)
+    if known is None:
+        known = word.known[key] = _orders(operation, word, said, tensor.ndim)
+    return next((found for found in known if tensor.permute(found[1]).is_contiguous()), None)
+
+
+def _orders(
+    operation: Operation, word: Word, said: Any, count: int
+) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    facts = operation.resolve.__globals__
+    table: Mapping[str, tuple[str, ...]] = facts["LAYOUTS"][word.attribute]
+    own = facts["WORDS"][word.attribute].spellings.get(said)
+    if own is None or count < len(table[own]) - bool(word.wide):
+        return []
+    ours, found = _axes(table[own], word.wide, count), []
     for other, axes in table.items():
-        theirs = _axes(axes, wide, tensor.ndim)
-        order = tuple([ours.index(axis) for axis in theirs])
-        if other != own and tensor.permute(order).is_contiguous():
-            return other, order
-    return None
+        order = tuple([ours.index(axis) for axis in _axes(axes, word.wide, count)])
+        if other != own:
+            found.append((other, order, tuple(sorted(range(count), key=order.__getitem__))))
+    return found
 
 
 def _axes(order: Sequence[str], wide: str, count: int) -> list[tuple[str, int]]:

@@ -31,10 +31,10 @@ _HANDED = {dtype: (_WHOLE[dtype.itemsize][1], kind) for kind, dtype in NUMPY.ite
 
 def array(name: str, tensor: torch.Tensor) -> Array:
     """The memory of a tensor as an array of the same strides."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    viewed = _VIEWED.get(tensor.dtype)
     try:
+        viewed = _VIEWED.get(tensor.dtype)
+        if tensor.requires_grad:
+            tensor = tensor.detach()
         if viewed is None:
             return tensor.numpy()
         return tensor.view(viewed[0]).numpy().view(viewed[1])

@@ -36,6 +36,7 @@ from .package import TENSOR_DTYPES, refusals
 
 # The largest graph file that is read: a thousand times a dump of one operation.
 MAX_TEXT = 4 * 2**20
+FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # of no kind of NumPy's own
 VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "integers": lambda random, shape: random.integers(-4, 5, shape),
     "normal": lambda random, shape: random.standard_normal(shape),
@@ -288,9 +289,9 @@ def _laid_out(content: Array, stride: tuple[int, ...] | None) -> Array:
 
 
 def _view(shape: tuple[int, ...], stride: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    between = 0 if dtype.kind in "iub" else np.nan
+    between = np.nan if dtype.kind == "f" or dtype.name in FLOATS else 0
     memory = np.full(_span(shape, stride), between, dtype)
-    return np.lib.stride_tricks.as_strided(memory, shape, [step * dtype.itemsize for step in stride])
+    return np.ndarray(shape, dtype, memory, strides=[step * dtype.itemsize for step in stride])
 
 
 def _out(output: LogicalTensor, shape: tuple[int, ...]) -> Array | None:

@@ -180,7 +180,8 @@ def _is_spatial(op: Op, tree: Expr, kinds: Mapping[str, Kind]) -> bool:
 
 def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     """Spatial axes: at most one entry of dims stands for all of them, and a required input tells how many there are."""
-    told = op.spatial_rank.max == 0
+    fixed = bool(op.semantics.steps) and op.spatial_rank.min == op.spatial_rank.max
+    told = fixed or op.spatial_rank.max == 0
     for tensor in op.tensors:
         for dims in tensor.ways.values():
             spatial = [axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds)]
@@ -203,7 +204,8 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
         yield Problem(
             op.spatial_rank.at,
             "spatial-rank",
-            "no required input has spatial axes, so calls do not determine how many there are",
+            "no required input has spatial axes, so calls do not determine how many there are; with steps,"
+            " spatial_rank can give one number",
         )
 
 

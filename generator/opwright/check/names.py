@@ -16,8 +16,8 @@ from ..language.types import symbol_of
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Accessed", "Any", "ArrayInfo", "ArrayLike",
-    "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "SizeField", "StepOperation",
-    "Steps", "VariantInfo", "warnings",
+    "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "Related", "SizeField",
+    "StepOperation", "Steps", "VariantInfo", "warnings",
     "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # What it keeps of each tensor: `src_axes`.

@@ -14,7 +14,7 @@ from ..language.expr import Binary, Expr, Name, Unary
 from ..language.model import Attribute, Constraint, Dim, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
-from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of
+from ..language.types import formulas, has_symbol, symbol_kinds, symbol_of, tells_rank
 from ..memo import memoised
 
 
@@ -254,8 +254,11 @@ def plan(op: Op) -> tuple[Step, ...]:
                     break
 
     stated_outputs = [tensor for tensor in op.outputs if op.stated_by(tensor)]
+    early = bool(op.semantics.steps) and not tells_rank(op)  # attributes are all known before the first input
     for tensor in (*op.data_inputs, *stated_outputs):
-        step, learned = _bind(tensor, known, all_sizes, tensor in stated_outputs, waiting)
+        if early and any(expr.names(extent.tree) & lets.keys() for extent in tensor.dims.values()):
+            settle()
+        step, learned = _bind(tensor, known, all_sizes, tensor in stated_outputs, waiting.keys() - known)
         for symbol in learned & lets.keys():
             message = f"'{tensor.name}' already determines '{symbol}'; make the formula in shape a constraint"
             raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])

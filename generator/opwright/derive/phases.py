@@ -4,7 +4,8 @@ In: a program. Out: phases, done one after the other. Within a phase, tasks shar
 in any order: a task is one value of each letter in `own`. Arrays that one phase writes and reads for itself are private
 to a task. The lanes of vectors are neighbours along one letter; which, a call decides among those in `lanes`. Where
 tasks have that letter for themselves, each has a block of it. A contraction is a phase of its own, and so is the copy
-of its sums to an output: both may be left to kernels that know nothing of steps.
+of its sums to an output: both may be left to kernels that know nothing of steps. One that
+reads rows once which another step walks again is fused with that step.
 """
 
 from __future__ import annotations
@@ -229,17 +230,46 @@ def _place(found: Program, read: Read, letter: str) -> int | None:
 
 def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
     phases: list[Phase] = []
-    for part in found.parts:
+    for part in _late(found):
         contracted = contraction(found, part)
         copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
-        if group and not (contracted or copied or group.contraction or group.copies):
+        if group and not (copied or group.copies) and _walk_together(group, part, contracted):
             own = _own(found, [*group.parts, part])
             if own:
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
         phases.append(Phase((part,), _own(found, [part]), (), contracted, copied, added))
     return tuple(phases)
+
+
+def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> bool:
+    """Whether a step may join a phase: where one of both contracts, if rows that it reads once are walked by the other.
+
+    What reads both factors many times is left to the engine of contractions.
+    """
+    for product, others in ((group.contraction, (part,)), (contracted, group.parts)):
+        if product is not None:
+            walked = [{*other.letters} for other in others]
+            if product.dense or not any({*product.reduced} <= letters for letters in walked):
+                return False
+    return True
+
+
+def _late(found: Program) -> list[Part]:
+    """The steps, each contraction just before the step that first reads its sums, if that reads them cell by cell."""
+    parts = list(found.parts)
+    for part in found.parts:
+        product = contraction(found, part)
+        readers = [other for other in parts if part.target.tensor in {read.tensor for read in other.reads}]
+        if product is None or not readers or {*readers[0].letters} != {*_walkers(found, product.target)}:
+            continue
+        between = parts[parts.index(part) + 1 : parts.index(readers[0])]
+        kept = {product.target.tensor, product.left.tensor, product.right.tensor}
+        if not kept & {other.target.tensor for other in between}:
+            parts.remove(part)
+            parts.insert(parts.index(readers[0]), part)
+    return parts
 
 
 def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str | None, str | None]:

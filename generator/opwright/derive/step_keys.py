@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 
 from ..language import expr
-from ..language.dtypes import OF_STEPS
+from ..language.dtypes import DTYPES, OF_STEPS
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind
 from ..language.model import Op, Tensor
@@ -302,6 +302,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         if missing := names - row.keys():
             yield Problem(at, "dtype-missing", f"this row does not name {', '.join(sorted(missing))}")
             continue
+        yield from _omitted(op, row)
         cells = tuple(row[name] for name in sorted(names - {"accumulate"}))
         if cells in seen:
             yield Problem(at, "dtype-row", f"this row of data types is a duplicate of the one at {seen[cells]}")
@@ -320,6 +321,16 @@ def dtypes(op: Op) -> Iterator[Problem]:
             message = f"no call distinguishes this row from that of {inputs[key]}"
             yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
         inputs.setdefault(key, at)
+
+
+def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
+    """What omitted inputs read as is a number of their type."""
+    for tensor in op.inputs:
+        dtype = row[tensor.name]
+        number = float(tensor.absent) if tensor.absent and _is_number(tensor.absent) else 0.0
+        if dtype in OF_STEPS and not DTYPES[dtype].holds(number):
+            message = f"'{tensor.name}' is {dtype} in a row of dtypes, which has no {tensor.absent}"
+            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
 
 
 def _bits(op: Op, row: Mark, accumulate: str) -> Iterator[Problem]:

@@ -73,6 +73,12 @@ def used(op: Op) -> Iterator[Problem]:
                 message = f"'=' would write a cell of '{assignment.target.tensor}' once for each that it stands for"
                 yield Problem(assignment.at, RULE, f"{message}; add them up with +=")
             yield from _reached(op, assignment, letters)
+    for attribute in op.attributes:
+        if attribute.per in sizes:
+            message = (
+                f"outputs are summed along {attribute.per}, which '{attribute.name}' cannot have an entry for each of"
+            )
+            yield Problem(attribute.at, RULE, f"{message}; make it an input")
     for tensor in op.tensors if sizes else ():
         for extent in tensor.dims.values():
             if isinstance(extent.tree, Call) and expr.names(extent.tree) & sizes.keys():

@@ -41,7 +41,7 @@ class Isa:
         if not self.fast:
             return True
         if op.stepped:
-            return not self.exception
+            return "f32" in self.dtypes
         return op.normal_form is not None and row["accumulate"] == "f32" and row_name(op, row) in self.dtypes
 
 
@@ -60,6 +60,7 @@ ISAS = (
     Isa("neon", ("asimd",), ("-march=armv8-a",), _FAST),
     Isa("avx2", _V3, ("-march=x86-64-v3",), _FAST),
     Isa("avx512", _V4, _V4_FLAGS, _FAST),
+    Isa("avx512_vnni", (*_V4, "avx512_vnni"), (*_V4_FLAGS, "-mavx512vnni"), ("bytes",)),  # products of integers
     Isa(
         "avx512_bf16",
         (*_V4, "avx512_bf16"),

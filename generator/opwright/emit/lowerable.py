@@ -13,16 +13,16 @@ from ..language.model import Op
 from ..language.source import Problem, SpecInvalid
 from .entries import forms
 from .kernels import kernel
-from .step_kernels import step_unit
-from .step_module import step_wrapper
 
 
 def problems(op: Op) -> Iterator[Problem]:
     """Every layout and class once; the data types change no loop."""
     try:
         if op.stepped:
-            step_wrapper(op)
-            step_unit(op)
+            from . import step_files  # which a package without such operations does not load
+
+            step_files.step_wrapper(op)
+            step_files.step_unit(op)
             return
         members = [member.name for member in size_fields(op)]
         for name in {name for name in members if members.count(name) > 1}:

@@ -197,7 +197,7 @@ class Writer:
             self.add("spatial_rank" if vector and first else "rank", vector=vector, **fields)
             first = first and not vector
         if first:
-            self.add("no_rank")
+            self.add("fixed_rank", rank=0)
 
     def axes_text(self, tensor: Tensor) -> str:
         """The order of a tensor's axes, as an expression of the generated code."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
@@ -27,25 +28,16 @@ from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import escape, prose, provenance, python_module, reference, step_prose, wrap
+from . import escape, prose, provenance, python_module, reference, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
+from .output import Head, Output
 from .printer import c
 from .shared import COPIED, RENDERED, copied
-from .step_kernels import step_unit
-from .step_module import StepWrapper, step_wrapper
-from .step_rows import SUMS
 
-
-@dataclass(frozen=True)
-class Head:
-    """What stands at the top of a generated file."""
-
-    file: Prose
-    semantic_hash: Prose | None = None
-    prose: tuple[Prose, ...] = ()
-    header: str = ""  # of C: the header of its operation
+if TYPE_CHECKING:
+    from .step_module import StepWrapper
 
 
 @dataclass(frozen=True)
@@ -109,33 +101,13 @@ def unit(op: Op) -> Unit:
 
 
 def compile_templates(env: jinja2.Environment, library: Library) -> None:
-    """Compile the templates that a library needs, so that forked processes share them."""
+    """Compile the templates and load the modules that a library needs, so that forked processes share them."""
     stepped = {op.stepped for op in library.ops}
+    if True in stepped:
+        _steps()
     for name in env.list_templates(extensions=["j2"]):
         if PurePath(name).name.startswith("step") in stepped:
             env.get_template(name)
-
-
-@dataclass(frozen=True)
-class Output:
-    """One file of the package: the template that prints it and the view that it prints, made when asked for.
-
-    Without a template, or with one that is copied as it is, the view's `text` is the file.
-    """
-
-    template: str
-    view: Callable[[], dict[str, Any]]
-
-    @property
-    def rendered(self) -> bool:
-        """Whether a template prints the view; otherwise the view has the text."""
-        return self.template.endswith(".j2")
-
-    def text(self, env: jinja2.Environment) -> str:
-        """As the template has it; `tidy` comes after."""
-        if self.rendered:
-            return env.get_template(self.template).render(**self.view())
-        return str(self.view()["text"])
 
 
 def render(
@@ -190,9 +162,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         },
     )
     if any(op.stepped for op in made()):
-        halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
-        view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
-        files["include/opwright_rows.h"] = Output("c/rows.h.j2", lambda: view)
+        files["include/opwright_rows.h"] = _steps().rows(head)
     files["include/opwright_numeric.h"] = Output(RENDERED["include/opwright_numeric.h"], lambda: {"head": head})
     files["docs/API.md"] = Output(RENDERED["docs/API.md"], lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
@@ -203,7 +173,14 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
 
 def of_op(op: Op, library: Library) -> dict[str, Output]:
     """The files of one operation."""
-    return _of_steps(op, library) if as_steps(op).stepped else _of_reduce(op, library)
+    return _steps().files(op, library) if as_steps(op).stepped else _of_reduce(op, library)
+
+
+def _steps() -> ModuleType:
+    """What prints operations of steps: many modules, which a package without them does not load."""
+    from . import step_files
+
+    return step_files
 
 
 def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
@@ -244,40 +221,8 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
     return files
 
 
-def _of_steps(op: Op, library: Library) -> dict[str, Output]:
-    """The files of an operation of steps. Each view asks for the steps, so that it notes what they are made of."""
-    head = Head(Prose(op.at.file))
-
-    def module() -> dict[str, Any]:
-        made = as_steps(op)
-        said = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
-        return {"head": head, "w": step_wrapper(made), "links": links(made), **said}
-
-    def page() -> dict[str, Any]:
-        made = as_steps(op)
-        return {"head": head, "page": step_prose.page(made, step_wrapper(made), library.pages)}
-
-    def kernel(number: int) -> dict[str, Any]:
-        made = as_steps(op)
-        lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(made, made.dtypes[number]))
-        semantic = Head(head.file, Prose(hashing.semantic_hash(made)), lines, signature.header(op))
-        return {"head": semantic, "kernel": step_unit(made).kernels[number]}
-
-    files = {
-        signature.header_path(op): Output(
-            "c/step_header.h.j2", lambda: {"head": head, "unit": step_unit(as_steps(op))}
-        ),
-        f"_{op.function}.py": Output("python/step_op.py.j2", module),
-        f"docs/{op.function}.md": Output("docs/step_op.md.j2", page),
-    }
-    for number, row in enumerate(op.dtypes):
-        path = f"c/{op.function}_{row_name(op, row)}.c"
-        files[path] = Output("c/step_unit.c.j2", functools.partial(kernel, number))
-    return files
-
-
 def _wrapper(op: Op) -> python_module.Wrapper | StepWrapper:
-    return step_wrapper(op) if op.stepped else python_module.wrapper(op)
+    return _steps().step_wrapper(op) if op.stepped else python_module.wrapper(op)
 
 
 def _copied(path: Path, name: str) -> dict[str, Any]:

@@ -5,6 +5,8 @@ In: an operation of steps. Out: statements of a generated `resolve`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..derive.program import program
 from ..derive.whole import divisors, exact_quotients, whole_trees
 from ..language import expr
@@ -76,8 +78,15 @@ class ReachWriter(Writer):
 
     def numbers(self) -> None:
         """Numbers of letters that become real: the type of a row's values must hold all of them."""
-        found = {n for part in self.program.parts for f in part.formulas for n in expr.walk(f.value)}
+        found = {n for part in self.program.parts for f in part.formulas for n in _valued(f.value)}
         for text in sorted(
             {python(self.span(n), self.vectors) for n in found if isinstance(n, Call) and n.function == "number"}
         ):
             self.add("counted", value=text)
+
+
+def _valued(tree: Expr) -> Iterator[Expr]:
+    """The nodes of a value outside of indices, which are integers."""
+    yield tree
+    for child in () if isinstance(tree, expr.Read) else expr.children(tree):
+        yield from _valued(child)

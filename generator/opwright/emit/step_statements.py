@@ -18,7 +18,7 @@ from ..language.expr import Call, Expr, Name, Number
 from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
-from ..language.types import has_symbol, is_places, symbol_of
+from ..language.types import has_symbol, is_places, symbol_of, tells_rank
 from .printing import python
 from .python_module import Statement
 from .step_reaches import ReachWriter
@@ -54,7 +54,11 @@ class StepWriter(ReachWriter):
             elif attribute.per:
                 self.add("list", name=attribute.name, function="reals" if attribute.type == "f32[]" else "integers")
         if op.spatial_rank.max == 0 or not self.vectors - op.runs:
-            self.add("no_rank")
+            self.add("fixed_rank", rank=0)
+        elif not tells_rank(op):
+            self.add("fixed_rank", rank=op.spatial_rank.min)
+            self.counted.add("")
+            self.spatial_lists()
         for step in plan(op):
             if isinstance(step, Bind):
                 self.bind(step)
@@ -125,8 +129,8 @@ class StepWriter(ReachWriter):
     def joint(self, tensor: Tensor) -> list[str]:
         """The runs of a tensor that inputs broadcast to: how many axes they have here, only this array tells."""
         joined = {step.symbol for step in plan(self.op) if isinstance(step, Join)}
-        kinds = self.kinds(tensor)
-        return [axis for axis in tensor.dims if kinds[axis] == "run" and self.run_of(tensor.dims[axis].tree) in joined]
+        kinds, axes = self.kinds(tensor), tensor.dims if tensor in self.op.inputs else ()
+        return [axis for axis in axes if kinds[axis] == "run" and self.run_of(tensor.dims[axis].tree) in joined]
 
     def bind(self, step: Bind) -> None:
         tensor = step.tensor
@@ -135,9 +139,12 @@ class StepWriter(ReachWriter):
         body = self._sub(lambda: self.bound(step))
         self.add("guarded" if absent else "plain", name=tensor.name, body=body)
         if "" in self.counted and not told:
-            for attribute in self.op.attributes:
-                if attribute.type in ("s64[]", "f32[]") and has_symbol(attribute):
-                    self.parse(attribute)
+            self.spatial_lists()
+
+    def spatial_lists(self) -> None:
+        for attribute in self.op.attributes:
+            if attribute.type in ("s64[]", "f32[]") and has_symbol(attribute):
+                self.parse(attribute)
 
     def _sub(self, make: Any) -> tuple[Statement, ...]:
         """The statements that `make` adds."""
@@ -167,7 +174,8 @@ class StepWriter(ReachWriter):
             counts[axis] = f'({counts[axis]} if "{axis}" in {self.order(tensor)} else 0)'
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
-        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown})
+        least = self.op.spatial_rank.min if any(kinds[axis] == "spatial" for axis in unknown) else 0
+        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown}, least)
         if step.stated:
             giver = next(attribute for attribute in self.op.attributes if attribute.shape_of == tensor.name)
             if unknown:
@@ -187,11 +195,15 @@ class StepWriter(ReachWriter):
         self.places(tensor, counts)
         self.learn(step)
 
-    def lacked(self, tensor: Tensor, counts: dict[str, str]) -> str:
-        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack."""
+    def lacked(self, tensor: Tensor, counts: dict[str, str], least: int) -> str:
+        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack.
+
+        `least` is how many axes the run has at least.
+        """
         first = [axis for axis in tensor.may_lack if self.lackable(tensor, axis) not in self.counted]
         for axis in first:
-            others = " + ".join(count for other, count in counts.items() if other != axis) or "0"
+            fixed = [*(count for other, count in counts.items() if other != axis), *([str(least)] if least else [])]
+            others = " + ".join(fixed) or "0"
             self.add("present", name=tensor.name, count=counts[axis], fixed=others)
             self.counted.add(self.lackable(tensor, axis))
         return " + ".join(counts.values()) or "0"

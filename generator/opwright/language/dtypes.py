@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -12,7 +13,8 @@ class Dtype:
     `accumulates` says that terms may be added in it: then `suffix` ends its literals and functions in C. Elements of
     the others widen to float exactly. Tensors of kernels may have it but for those without `kernels`, which may state a
     shape; tensors of operations of steps may but for those without `steps`. `bits` is the type in whose name its memory
-    is passed on where NumPy has no buffer for it.
+    is passed on where NumPy has no buffer for it. `exact` says which numbers of few bits it holds: how many bits, what
+    they are multiples of, the least and the greatest.
     """
 
     name: str
@@ -24,6 +26,14 @@ class Dtype:
     kernels: bool = True
     steps: bool = True
     bits: str = ""
+    exact: tuple[int, float, float, float] | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is one of this type; f32 and f64 round all that a spec says."""
+        if self.exact is None:
+            return True
+        digits, step, least, most = self.exact
+        return least <= value <= most and value % max(step, 2.0 ** (math.frexp(value)[1] - digits)) == 0
 
     @property
     def module(self) -> str:
@@ -35,17 +45,17 @@ DTYPES = {
     dtype.name: dtype
     for dtype in (
         Dtype("f32", "float32", "float", 4, accumulates=True, suffix="f"),
-        Dtype("bf16", "bfloat16", "opwright_bf16", 2, bits="uint16"),
-        Dtype("f16", "float16", "opwright_f16", 2),
-        Dtype("s32", "int32", "int32_t", 4, kernels=False),
+        Dtype("bf16", "bfloat16", "opwright_bf16", 2, bits="uint16", exact=(8, 2.0**-133, -3e38, 3e38)),
+        Dtype("f16", "float16", "opwright_f16", 2, exact=(11, 2.0**-24, -65504, 65504)),
+        Dtype("s32", "int32", "int32_t", 4, kernels=False, exact=(32, 1, -(2**31), 2**31 - 1)),
         Dtype("f64", "float64", "double", 8, accumulates=True),
-        Dtype("s8", "int8", "int8_t", 1, kernels=False),
-        Dtype("u8", "uint8", "uint8_t", 1, kernels=False),
-        Dtype("boolean", "bool_", "uint8_t", 1, kernels=False),
-        Dtype("f8_e4m3", "float8_e4m3fn", "uint8_t", 1, kernels=False, bits="uint8"),
-        Dtype("f8_e5m2", "float8_e5m2", "uint8_t", 1, kernels=False, bits="uint8"),
-        Dtype("s4", "int4", "uint8_t", 1, kernels=False, bits="uint8"),
-        Dtype("u4", "uint4", "uint8_t", 1, kernels=False, bits="uint8"),
+        Dtype("s8", "int8", "int8_t", 1, kernels=False, exact=(8, 1, -128, 127)),
+        Dtype("u8", "uint8", "uint8_t", 1, kernels=False, exact=(8, 1, 0, 255)),
+        Dtype("boolean", "bool_", "uint8_t", 1, kernels=False, exact=(1, 1, 0, 1)),
+        Dtype("f8_e4m3", "float8_e4m3fn", "uint8_t", 1, kernels=False, bits="uint8", exact=(4, 2.0**-9, -448, 448)),
+        Dtype("f8_e5m2", "float8_e5m2", "uint8_t", 1, kernels=False, bits="uint8", exact=(3, 2.0**-16, -57344, 57344)),
+        Dtype("s4", "int4", "uint8_t", 1, kernels=False, bits="uint8", exact=(4, 1, -8, 7)),
+        Dtype("u4", "uint4", "uint8_t", 1, kernels=False, bits="uint8", exact=(4, 1, 0, 15)),
         Dtype("s64", "int64", "int64_t", 8, kernels=False, steps=False),
     )
 }

@@ -24,6 +24,15 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
     )
 
 
+def tells_rank(op: Op) -> bool:
+    """Whether a required input has spatial axes, so that calls say how many there are."""
+    kinds = symbol_kinds(op)
+    vectors = {symbol for symbol, kind in kinds.items() if kind.vector} - op.runs
+    required = [tensor for tensor in op.data_inputs if not tensor.optional and tensor.when is None]
+    extents = [extent for tensor in required for dims in tensor.ways.values() for extent in dims.values()]
+    return any(expr.loose_names(extent.tree) & vectors for extent in extents)
+
+
 @memoised
 def symbol_kinds(op: Op) -> Mapping[str, Kind]:
     """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""

@@ -17,8 +17,10 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Inexact, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
 from ..memo import memoised
+from .extents import each
 
 LIMIT = 2**62  # two indices below it can be added without leaving int64
+SMALL = 2**10  # whether calls of smaller numbers only may reach too far is asked once of an operation
 
 
 @memoised
@@ -128,16 +130,36 @@ def _value(tree: Expr, symbols: Mapping[str, Any]) -> Any:
 def too_far(op: Op, facts: Mapping[str, Any]) -> bool:
     """Whether some index of a call can leave LIMIT: every letter at its extent, every symbol at its magnitude, every
     minus a plus, and the extent of the axis on top. What is not known bounds nothing."""
-    rank = max([1, *(len(value) for value in facts.values() if isinstance(value, tuple))])
-    for axis in range(rank):
+    ranks = [len(value) for value in facts.values() if isinstance(value, tuple)]
+    if all(-SMALL <= entry <= SMALL for value in facts.values() for entry in each(value)) and _never_far(op):
+        return False
+    for axis in range(max([1, *ranks])):
         sizes = {s: abs(v[min(axis, len(v) - 1)] if isinstance(v, tuple) else v) for s, v in facts.items() if v != ()}
-        for letters, reads in _walks(op):
-            known = dict(sizes)
-            for letter, extent in letters.items():
-                if (reach := _reach(extent, sizes)) is not None:
-                    known[letter] = reach
-            if any(_read_too_far(tensor, read, known) for tensor, read in reads):
-                return True
+        if _too_far(op, sizes):
+            return True
+    return False
+
+
+@memoised
+def _never_far(op: Op) -> bool:
+    """Whether no index leaves LIMIT in a call whose symbols are at most SMALL."""
+    named = [*(dim.symbol for dim in op.dims.values()), *(a.symbol or a.name or "" for a in op.attributes), *op.lets]
+    return not _too_far(op, _Most(dict.fromkeys(named, SMALL)))
+
+
+class _Most(dict[str, int]):
+    """Magnitudes that symbols have at most, so that what they divide may be as large as it is."""
+
+
+def _too_far(op: Op, sizes: dict[str, int]) -> bool:
+    """The same on one axis, of the magnitudes of all symbols."""
+    for letters, reads in _walks(op):
+        known = type(sizes)(sizes)
+        for letter, extent in letters.items():
+            if (reach := _reach(extent, sizes)) is not None:
+                known[letter] = reach
+        if any(_read_too_far(tensor, read, known) for tensor, read in reads):
+            return True
     return False
 
 
@@ -160,12 +182,12 @@ def _walks(op: Op) -> tuple[Walk, ...]:
     return tuple(walks)
 
 
-def _read_too_far(tensor: Tensor, read: Read, known: Mapping[str, int]) -> bool:
+def _read_too_far(tensor: Tensor, read: Read, known: dict[str, int]) -> bool:
     for way, dims in tensor.ways.items():
         inner, trees = known, dict(zip(tensor.dims, read.indices))
         if tensor.arrangements:
             found = {letter: _reach(tree, known) for letter, tree in zip(tensor.view, read.indices)}
-            inner = {**known, **{letter: reach for letter, reach in found.items() if reach is not None}}
+            inner = type(known)({**known, **{letter: reach for letter, reach in found.items() if reach is not None}})
             trees = {name: formula.tree for name, formula in tensor.arrangements[way].index.items()}
         for name, tree in trees.items():
             at, extent = _reach(tree, inner), _reach(dims[name].tree, known)
@@ -185,4 +207,6 @@ def _reach(tree: Expr, symbols: Mapping[str, int]) -> int | None:
     left, right = _reach(tree.left, symbols), _reach(tree.right, symbols)
     if left is None or right is None or (tree.op == "/" and not right):
         return None
-    return -(-left // right) if tree.op == "/" else left * right if tree.op == "*" else left + right
+    if tree.op == "/":
+        return left if isinstance(symbols, _Most) else -(-left // right)
+    return left * right if tree.op == "*" else left + right

@@ -47,6 +47,11 @@ def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, obj
     validation = validate(op, inputs, attributes)
     if not validation.accepted:
         raise ValueError(f"{op.op}: {', '.join(validation.violations)}")
+    return computed(op, inputs, validation)
+
+
+def computed(op: Op, inputs: Sequence[Array | None], validation: Validation) -> Array:
+    """The same for a call that has been validated."""
     with np.errstate(all="ignore"):
         return _Run(op, inputs, validation).result()
 

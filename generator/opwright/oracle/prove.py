@@ -20,7 +20,7 @@ from ..language.model import NormalForm, Op
 from ..memo import memoised
 from .extents import each
 from .indices import index, integers
-from .interpret import compute
+from .interpret import computed
 from .sample import arguments, legal
 from .validate import Array, Validation
 
@@ -38,7 +38,7 @@ def _compare(op: Op, form: NormalForm) -> str | None:
     compared = 0
     for inputs, attributes, validation in calls(op):
         compared += 1
-        expected = compute(op, inputs, attributes)
+        expected = computed(op, inputs, validation)
         call = _described(op, inputs, attributes)
         try:
             found = solved(op, form, inputs, validation)

@@ -17,7 +17,7 @@ from ..language.expr import Inexact
 from ..language.model import Attribute, Op
 from ..language.types import symbol_kinds, symbol_of
 from .extents import Fact, Facts, each, shape_of
-from .validate import NUMPY, Array, Validation, validate
+from .validate import NUMPY, Array, Validation, Validator
 
 SEED = 20240229
 COLUMNS = 20  # legal settings of one spatial axis that calls are combined from
@@ -116,6 +116,23 @@ def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Validation]]:
             return
 
 
+class _RefusedError(Exception):
+    """A rule is broken; which others are does not matter."""
+
+
+class _Legal(Validator):
+    """Validates a call up to the first rule that it breaks: most samples break one."""
+
+    def note(self, rule: str) -> None:
+        raise _RefusedError(rule)
+
+    def blame(self, facts: Facts) -> None:
+        self.check_constraints(facts)  # which most samples break
+        for name in self.shapes:
+            if self.contradicts(name, facts):
+                self.note(f"{name}-shape")
+
+
 class _Sampler:
     """Samples settings; None stands for a setting that is too big or whose call the spec refuses."""
 
@@ -185,9 +202,11 @@ class _Sampler:
         except Inexact:
             return None
         inputs = [self.array(made, tensor.name) for tensor in op.inputs]
-        validation = validate(op, inputs, made.values)
-        cells = math.prod(validation.shape or ())
-        return (setting, inputs, validation) if validation.accepted and cells <= MAX_CELLS else None
+        try:
+            validation = _Legal(op, inputs, made.values).validation()
+        except _RefusedError:
+            return None
+        return (setting, inputs, validation) if math.prod(validation.shape or ()) <= MAX_CELLS else None
 
     def array(self, made: Arguments, name: str) -> Array | None:
         if name in made.vectors:

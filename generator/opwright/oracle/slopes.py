@@ -146,6 +146,8 @@ class _Judge:
             return None
         names = {attribute.name for attribute in self.backward.attributes}
         attributes = {name: value for name, value in sample.attributes.items() if name in names}
+        for stating in (attribute for attribute in self.backward.attributes if attribute.shape_of):
+            attributes[stating.name or ""] = list(arrays[self.tie.results[stating.shape_of or ""]].shape)
         inputs = self.given(self.backward, given)
         call = validate_steps(self.backward, inputs, attributes)
         if not call.accepted:

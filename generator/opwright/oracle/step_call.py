@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..language import expr
 from ..language.evaluate import evaluate
-from ..language.expr import Call
+from ..language.expr import Call, Expr, Read
 from ..language.model import Op
 from .extents import Facts, each
 from .validate import Array, Validation
@@ -49,11 +49,19 @@ def first_array(entry: Array | Sequence[Array] | None) -> Array | None:
     return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
 
 
+def _valued(tree: Expr) -> Iterator[Expr]:
+    """A value without the indices of its elements, which are integers of their own."""
+    yield tree
+    if not isinstance(tree, Read):
+        for child in expr.children(tree):
+            yield from _valued(child)
+
+
 def numbers_beyond(op: Op, row: Mapping[str, str] | None, facts: Facts) -> bool:
     """Whether letters have more numbers than the type in which values are made has exactly."""
     most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
     trees = [a.value for step in op.semantics.steps for a in step.assignments]
-    for call in {node for tree in trees for node in expr.walk(tree) if isinstance(node, Call)}:
+    for call in {node for tree in trees for node in _valued(tree) if isinstance(node, Call)}:
         letters = sorted(expr.names(call)) if call.function == "number" else []
         known = [letter for letter in letters if expr.names(op.semantics.ranges[letter].tree) <= facts.keys()]
         extents = [evaluate(op.semantics.ranges[letter].tree, facts) for letter in known]

@@ -20,6 +20,7 @@ from ..language.evaluate import evaluate
 from ..language.expr import INT64_MAX, INT64_MIN, Inexact, Number
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
+from ..memo import memoised
 from .arguments import default, entries_of, wholes
 from .dtypes import NUMPY as NUMPY
 from .extents import Fact, Facts, each, shape_of, solve
@@ -90,9 +91,7 @@ class Validator:
         facts, ways = self.closure(list(self.shapes))
         self.blame(facts)
         self.check_values(facts)
-        for constraint in op.constraints:
-            if constraint.expr and not all(each(self.value(constraint.expr, facts))):
-                self.note(constraint.id or "")
+        self.check_constraints(facts)
         self.check_indices(facts)
         try:
             shape = shape_of(op, op.output, ways, self.words, facts)
@@ -211,16 +210,10 @@ class Validator:
         self.note(f"{output.name}-shape-missing")
         return output.name
 
-    def axis_counts(self, name: str) -> tuple[int, int]:
-        """How many axes of a tensor are plain, and how many stand for all spatial ones."""
-        dims = next(iter(self.op.tensor(name).ways.values()))
-        vectors = sum(bool(expr.loose_names(extent.tree) & self.vectors) for extent in dims.values())
-        return len(dims) - vectors, vectors
-
     def settle_rank(self, givers: Mapping[str, str]) -> None:
         """The first tensor that has spatial axes tells how many there are; tensors that do not agree are set aside."""
         allowed = self.op.spatial_rank
-        counts = {name: self.axis_counts(name) for name in self.shapes}
+        counts = {name: _axis_counts(self.op)[name] for name in self.shapes}
         ranks = [(len(self.shapes[name]) - plain) // vectors for name, (plain, vectors) in counts.items() if vectors]
         if ranks and not allowed.min <= ranks[0] <= allowed.max:
             self.note("spatial-rank")
@@ -378,6 +371,11 @@ class Validator:
         for formula in (*exact, *self.op.semantics.ranges.values()):
             self.value(formula, facts)
 
+    def check_constraints(self, facts: Facts) -> None:
+        for constraint in self.op.constraints:
+            if constraint.expr and not all(each(self.value(constraint.expr, facts))):
+                self.note(constraint.id or "")
+
     def check_indices(self, facts: Facts) -> None:
         if too_far(self.op, facts):
             self.note("index-overflow")
@@ -385,3 +383,14 @@ class Validator:
     def group_class(self, facts: Facts) -> str | None:
         """The first class whose condition holds."""
         return next((found.name for found in self.op.classes if not found.when or self.value(found.when, facts)), None)
+
+
+@memoised
+def _axis_counts(op: Op) -> dict[str, tuple[int, int]]:
+    """How many axes of each tensor are plain, and how many stand for all spatial ones."""
+    found = {}
+    for tensor in op.tensors:
+        dims = next(iter(tensor.ways.values()))
+        spatial = sum(bool(expr.loose_names(extent.tree) & vectors(op)) for extent in dims.values())
+        found[tensor.name] = len(dims) - spatial, spatial
+    return found

@@ -1,26 +1,25 @@
 """Which rules a call of an operation of steps breaks, and where its axes stand: the first oracle, without numbers.
 
 In: an operation of steps, NumPy arrays and attribute values. Out: a Validation and the places of every tensor's axes.
-How many axes each run has is not solved but searched: the least lengths with which every tensor has as many axes as its
-array. The generated validators solve it, so that they can be held against this.
+How many axes each run has is searched, in step_axes.py.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ..language import expr
 from ..language.evaluate import evaluate
-from ..language.expr import Call, Inexact, Name
+from ..language.expr import Inexact, Name
 from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
 from .extents import Fact, Facts, each, extents_said
 from .statements import axis_kind, uneven
-from .step_call import Places, StepValidation, first_array, numbers_beyond, permuted
-from .validate import NUMPY, Array, UndecidedError, Validator
+from .step_axes import AxisFinder
+from .step_call import Places, StepValidation, first_array, numbers_beyond
+from .validate import NUMPY, Array, UndecidedError
 
 
 def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
@@ -28,7 +27,7 @@ def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[s
     return StepValidator(op, inputs, attributes).steps_validation()
 
 
-class StepValidator(Validator):
+class StepValidator(AxisFinder):
     """Validates calls of operations of steps."""
 
     def __init__(self, op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> None:
@@ -126,115 +125,6 @@ class StepValidator(Validator):
             self.orders[attribute.order_of or name] = tuple(int(entry) for entry in entries)
         else:
             self.spots[attribute.locates or ""] = tuple(int(entry) for entry in entries)
-
-    def lengths(self) -> dict[str, int] | None:
-        """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
-        op, allowed = self.op, self.op.spatial_rank
-        most = max((array.ndim for array in self.arrays.values()), default=0)
-        said = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
-        runs = sorted(op.runs - said.keys())
-        lackable = sorted({str(t.dims[axis].tree.id) for t in op.tensors for axis in t.may_lack})  # type: ignore[union-attr]
-        spans = [*((1, 0) for _ in lackable), range(allowed.min, allowed.max + 1), *(range(most + 1) for _ in runs)]
-        for found in itertools.product(*spans):
-            lengths = said | dict(zip((*lackable, "", *runs), found, strict=True))
-            places = {name: self.placed(op.tensor(name), array.ndim, lengths) for name, array in self.arrays.items()}
-            fitting = {name: place for name, place in places.items() if place is not None}
-            if len(fitting) == len(places) and self.located(fitting):
-                self.places = fitting
-                return lengths
-        return None
-
-    def count(self, tensor: Tensor, axis: str, lengths: Mapping[str, int]) -> int:
-        extent = tensor.dims[axis].tree
-        kind = axis_kind(self.op, extent)
-        if kind in ("run", "ones"):
-            return lengths[next(iter(expr.loose_names(extent)))]
-        if axis in tensor.may_lack and isinstance(extent, Name):
-            return lengths[extent.id]
-        return lengths[""] if kind == "spatial" else 1
-
-    def order(self, tensor: Tensor) -> tuple[str, ...]:
-        if tensor.layout is None:
-            return tuple(tensor.dims)
-        return tuple(self.op.layouts[tensor.layout][self.words[tensor.layout]])
-
-    def broadcasts(self, tensor: Tensor) -> tuple[str, ...]:
-        holds = all(self.words.get(name) == word for name, word in tensor.broadcast_if.items())
-        return tensor.broadcast if holds else ()
-
-    def placed(self, tensor: Tensor, ndim: int, lengths: Mapping[str, int]) -> Places | None:
-        """The axes of an array of `ndim` axes; None where the lengths do not fit it."""
-        order = self.order(tensor)
-        counts = {axis: self.count(tensor, axis, lengths) for axis in order}
-        for axis in self.broadcasts(tensor):
-            if axis in counts and axis_kind(self.op, tensor.dims[axis].tree) == "run":
-                rest = ndim - sum(count for other, count in counts.items() if other != axis)
-                counts[axis] = min(max(rest, 0), counts[axis])
-        if sum(counts.values()) != ndim:
-            return None
-        fixed: Places = {}
-        for axis in order:
-            spots = self.spots_of(tensor, axis, ndim)
-            if spots is not None:
-                if len(spots) != counts[axis]:
-                    return None
-                fixed[axis] = spots
-        if tensor.name in self.orders:
-            return permuted(order, counts, self.orders[tensor.name])
-        free = iter(spot for spot in range(ndim) if not any(spot in spots for spots in fixed.values()))
-        return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
-
-    def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
-        """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
-        tree = tensor.dims[axis].tree
-        inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
-        for attribute in self.op.attributes:
-            role = attribute.locates
-            if attribute.type == "s64[]" and role and inner == Name(self.op.dims[role].symbol):
-                if len(tensor.dims) != len(self.first_with(inner).dims) or not self.same_extents(tensor, inner):
-                    return None
-                spots = self.spots.get(role)
-                if spots is None or not all(-ndim <= spot < ndim for spot in spots):
-                    return (-1,) * (ndim + 1)
-                found = tuple(sorted({spot % ndim for spot in spots}))
-                return found if len(found) == len(spots) else (-1,) * (ndim + 1)
-        return None
-
-    def first_with(self, extent: expr.Expr) -> Tensor:
-        """The first input that has an axis of an extent."""
-        return next(t for t in self.op.data_inputs if any(e.tree == extent for e in t.dims.values()))
-
-    def same_extents(self, tensor: Tensor, run: expr.Expr) -> bool:
-        """Whether a tensor has the axes of the first input with a run, which a list places; ones(R) stands for R."""
-        left = [extent.tree for extent in self.first_with(run).dims.values()]
-        for extent in tensor.dims.values():
-            tree = extent.tree
-            inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
-            if inner not in left:
-                return False
-            left.remove(inner)
-        return True
-
-    def located(self, places: Mapping[str, Places]) -> bool:
-        """Whether axes stand where attributes say: an s64 counts the axes before its own, from the end where < 0."""
-        for attribute in self.op.attributes:
-            if attribute.locates is None or attribute.type != "s64":
-                continue
-            said = self.spots.get(attribute.locates)
-            symbol = Name(self.op.dims[attribute.locates].symbol)
-            tensor = next(t for t in self.op.data_inputs if any(e.tree == symbol for e in t.dims.values()))
-            if tensor.name not in places or said is None:
-                return False
-            order, at = self.order(tensor), places[tensor.name]
-            axis = next(axis for axis, extent in tensor.dims.items() if extent.tree == symbol)
-            before = sum(len(at[other]) for other in order[: order.index(axis)])
-            ndim = self.arrays[tensor.name].ndim
-            inclusive = self.op.dims[attribute.locates].run and said[0] == ndim
-            if not inclusive and (not -ndim <= said[0] < ndim or said[0] % ndim != before):
-                return False
-            if inclusive and before != ndim:
-                return False
-        return True
 
     def extents_of(self, name: str) -> Facts:
         tensor, shape = self.op.tensor(name), self.shapes[name] if name in self.stated else self.arrays[name].shape

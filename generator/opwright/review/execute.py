@@ -160,7 +160,7 @@ def _answer(folder: Path, line: str) -> Executed:
 
 
 def disagreement(expected: Reading, found: Executed) -> str:
-    """How a package errs from its spec as the interpreter reads it; nothing where it does not."""
+    """How a package departs from its spec as the interpreter reads it; nothing where it does not."""
     told = found.outcome
     if told is None or expected.op is None:
         return ""

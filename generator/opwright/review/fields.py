@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..language.expr import Name
 from ..language.model import Attribute, Tensor
 from ..language.schema import Located
 from .equality import Equality
@@ -78,6 +79,14 @@ def formula(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     if was is None or now is None or was is MISSING or now is MISSING:
         return "added" if was is None or was is MISSING else "removed"
     return "rewritten" if sides.same_formula(was, now) else "changed"
+
+
+def _extent(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """Of steps, attributes that place axes and lists look for an extent that is a size alone."""
+    word = formula(sides, was, now, old, new)
+    stepped = sides.old.stepped or sides.new.stepped
+    alone = [isinstance(extent, Located) and isinstance(extent.tree, Name) for extent in (was, now)]
+    return "changed" if word == "rewritten" and stepped and alone[0] != alone[1] else word
 
 
 def _steps(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
@@ -239,7 +248,7 @@ MANY: Mapping[str, Many] = {
 INNER = ("Op.spatial_rank", "Op.semantics")
 # The stem of an item of a map that is not a Node.
 LEAVES: Mapping[str, tuple[str, Classify]] = {
-    "Tensor.dims": ("{area}-axes", formula),
+    "Tensor.dims": ("{area}-axes", _extent),
     "Arrangement.dims": ("{area}-axes", formula),
     "Arrangement.index": ("{area}-index", formula),
     "Let.cases": ("{area}-formula", formula),

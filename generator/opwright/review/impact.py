@@ -32,6 +32,7 @@ from ..derive.as_steps import as_steps
 from ..derive.signature import header_path, signatures
 from ..derive.variants import expand
 from ..emit import render
+from ..emit.output import Output
 from ..language.library import Library, Page
 from ..language.model import Op
 from ..project import Project
@@ -204,14 +205,14 @@ class Carried:
         both = {cls: known.get(cls, frozenset()) | attributes.get(cls, frozenset()) for cls in {*known, *attributes}}
         self.attributes[template] = both
 
-    def outputs(self, library: Library) -> dict[str, render.Output]:
+    def outputs(self, library: Library) -> dict[str, Output]:
         """The outputs that are compared. A file that is copied stays."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
         outputs = render.outputs(library, self.project.templates, folder)
         copied = {path for path, output in outputs.items() if output.template and not output.rendered}
         return {path: output for path, output in outputs.items() if path not in UNCOMPARED and path not in copied}
 
-    def anew(self, path: str, output: render.Output, kernels: frozenset[str]) -> Taken:
+    def anew(self, path: str, output: Output, kernels: frozenset[str]) -> Taken:
         known = self.made.get(path)
         attributes = known.attributes if known else self.attributes.get(output.template, {})
         return taken(path, output.view(), attributes, kernels)
@@ -282,7 +283,9 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
     names = [name for name in by_op if name]
     environment = watching(project.templates)
     if len(names) > 1:  # operations share the compiled templates, in forked processes, too
-        environment.compiled()
+        ops = tuple(op for side in (olds, news) for name, op in side.items() if name in by_op)
+        outputs = render.outputs(Library(ops, {}), project.templates, "").values()
+        environment.compiled({output.template for output in outputs if output.rendered})
 
     def of_op(name: str) -> Impact:
         numbers = by_op[name]

@@ -49,7 +49,7 @@ class Found:
 def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]], tries: int) -> Found:
     """A call on which the sides differ, of a kind that is wanted, the first group of kinds before the others."""
     rng = np.random.default_rng(sample.SEED)
-    places = [place for op, other in _origins(sides) if (place := _place(op, other, edits)).seeds]
+    places = [place for op, other in _origins(sides) if (place := place_of(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
     best: tuple[float, Place[Any], Any, Difference] | None = None
     tried = 0
@@ -72,7 +72,8 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
     return Found(place.call(found), tried, told.kind, told.shared)
 
 
-def _place(op: Op, other: Op, edits: Sequence[Edit]) -> Place[Any]:
+def place_of(op: Op, other: Op, edits: Sequence[Edit]) -> Place[Any]:
+    """Calls as one side writes them."""
     return StepPlace(op, other, edits) if op.stepped else _Place(op, other, edits)
 
 

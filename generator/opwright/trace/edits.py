@@ -14,7 +14,8 @@ from typing import Any
 
 from jinja2 import Environment
 
-from ..emit.render import Output, tidy
+from ..emit.output import Output
+from ..emit.render import tidy
 from ..language import expr
 from ..language.library import Library
 from ..language.model import Op

@@ -9,18 +9,21 @@ other kind of view is known here by name.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from ..emit.render import Output, environment, tidy
+from ..emit.output import Output
+from ..emit.render import environment, tidy
 from ..language.source import Code, Prose
 from .recording import plain
 
 Attributes = Mapping[type, frozenset[str]]
+IMPORT = re.compile(r'{% import "([^"]+)"')
 
 
 class Watching(jinja2.Environment):
@@ -39,10 +42,16 @@ class Watching(jinja2.Environment):
             self.noted.add((obj.__class__, argument))
         return super().getitem(obj, argument)
 
-    def compiled(self) -> None:
-        """Compile every template now, which the environment then has."""
-        for name in self.list_templates(["j2"]):
-            self.get_template(name)
+    def compiled(self, names: Iterable[str]) -> None:
+        """Compile templates and what they import now; the environment then has them."""
+        waiting, known = [*names], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in known:
+                known.add(name)
+                assert self.loader is not None
+                waiting += IMPORT.findall(self.loader.get_source(self, name)[0])
+                self.get_template(name)
 
     def taken(self) -> Attributes:
         """Per dataclass, the attributes that were taken since it was asked last."""

@@ -19,7 +19,8 @@ from jinja2.filters import do_indent
 from jinja2.lexer import Token, TokenStream
 
 from ..emit import printer
-from ..emit.render import Output, numbered
+from ..emit.output import Output
+from ..emit.render import numbered
 
 # Control characters: the loader lets no spec hold them, and no filter breaks lines at them.
 _OPEN, _HERE, _CLOSE, _END = "\x01", "\x02", "\x03", "\x04"

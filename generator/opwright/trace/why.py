@@ -29,7 +29,7 @@ from rich.tree import Tree
 from .. import parallel
 from ..console import say
 from ..emit import render
-from ..emit.render import Output
+from ..emit.output import Output
 from ..errors import UsageError
 from ..language.library import Library
 from ..language.schema import Assignment, Located
@@ -80,9 +80,10 @@ def why(project: Project, name: str, every: bool = False) -> Why:
     file, _, digits = name.rpartition(":")
     file, line = (file, int(digits)) if file and digits.isdecimal() else (name, 0)
     specs = load(project.spec, project.root)
+    path = _path(file, project, _outputs(specs, project))
+    specs = _owner(specs, path)
     library, reads = record(specs)
     outputs = _outputs(library, project)
-    path = _path(file, project, outputs)
     output, origins, environment = outputs[path], Origins(), watching(project.templates)
     watched = dataclasses.replace(output, view=lambda: traced(output.view, origins, texts=bool(line)))
     made = footprint(path, watched, reads, environment)
@@ -123,6 +124,12 @@ def _outputs(library: Library, project: Project) -> dict[str, Output]:
         return {"text": render.manifest(files, library, project.templates, GENERATOR)}
 
     return {**outputs, MANIFEST: Output("", manifest)}
+
+
+def _owner(library: Library, path: str) -> Library:
+    """The library of the operation that a file is made of; all of them where they share it."""
+    own = tuple(op for op in library.ops if path in render.of_op(op, library))
+    return dataclasses.replace(library, ops=own or library.ops)
 
 
 def _path(name: str, project: Project, outputs: Iterable[str]) -> str:

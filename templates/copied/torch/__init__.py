@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._call import autocast, elsewhere, faked, on_cpu
+from ._call import autocast, elsewhere, faked, on_cpu, shortened
 from ._gradients import Autograd, gradients
 from ._schema import namespace, schema
 
@@ -41,13 +41,16 @@ def _register() -> None:
     known = gradients(operations)
     for operation in operations:
         function, name = operation.function, f"{NAMESPACE}::{operation.function}"
+        kernel = on_cpu(operation)
         _LIBRARY.define(schema(operation, getattr(_PACKAGE, function)))
-        _LIBRARY.impl(function, on_cpu(operation), "CPU")
+        _LIBRARY.impl(function, kernel, "CPU")
         _LIBRARY.impl(function, elsewhere(operation), "CompositeExplicitAutograd")
         _LIBRARY.impl(function, autocast(operation, _operator(function)), "AutocastCPU")
         torch.library.register_fake(name, faked(operation), lib=_LIBRARY)
         asked = Autograd(operation, known[function], _operator)
         torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
+        general = torch.library.get_kernel(name, "AutogradCPU")
+        _LIBRARY.impl(function, shortened(kernel, general), "AutogradCPU", with_keyset=True)
 
 
 def operators() -> tuple[Any, ...]:

@@ -314,4 +314,21 @@ INLINE vec dot_pairs(vec sum, uvec a, uvec b) {
 }
 #endif
 
+#if defined(OPWRIGHT_BYTES)
+// Products of GROUP terms of each lane, added to sums: of unsigned by signed bytes, or of two integers of 16 bits.
+#if defined(__AVX512VNNI__)
+#define GROUP 4
+INLINE ivec dotted(ivec sum, ivec a, ivec b) { return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }
+#else
+#define GROUP 2
+#if LANES == 16
+INLINE ivec dotted(ivec sum, ivec a, ivec b) { return sum + (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
+#elif LANES == 8
+INLINE ivec dotted(ivec sum, ivec a, ivec b) { return sum + (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
+#else
+INLINE ivec dotted(ivec sum, ivec a, ivec b) { return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16); }
+#endif
+#endif
+#endif
+
 #endif

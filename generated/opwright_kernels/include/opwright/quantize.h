@@ -55,6 +55,30 @@ opwright_quantize_f32_s8_kernel
     quantize_f32_s8_avx2,
     quantize_f32_s8_avx512;
 
+typedef void opwright_quantize_f32_f8_e4m3_kernel(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_quantize_f32_f8_e4m3_kernel
+    quantize_f32_f8_e4m3_portable,
+    quantize_f32_f8_e4m3_neon,
+    quantize_f32_f8_e4m3_avx2,
+    quantize_f32_f8_e4m3_avx512;
+
+typedef void opwright_quantize_f32_f8_e5m2_kernel(
+    const float *src,
+    const double *scales,
+    const int64_t *zps,
+    uint8_t *dst,
+    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_quantize_f32_f8_e5m2_kernel
+    quantize_f32_f8_e5m2_portable,
+    quantize_f32_f8_e5m2_neon,
+    quantize_f32_f8_e5m2_avx2,
+    quantize_f32_f8_e5m2_avx512;
+
 #if defined(__cplusplus)
 }
 #endif

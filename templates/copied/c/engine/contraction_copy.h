@@ -6,6 +6,12 @@
 #include "contraction.h"
 #include "solve.h"
 
+#if defined(OPWRIGHT_BYTES)
+typedef uint8_t copied_elem;
+#else
+typedef elem copied_elem;
+#endif
+
 static int64_t copied_cells(const opwright_copied *c) {
     int64_t cells = c->wanted ? 1 : 0;
     for (int64_t a = 0; a < c->axes; a++)
@@ -14,10 +20,10 @@ static int64_t copied_cells(const opwright_copied *c) {
 }
 
 static int64_t copied_bytes(const opwright_copied *c) {
-    return (copied_cells(c) * (int64_t)sizeof(elem) + 63) & ~(int64_t)63;
+    return (copied_cells(c) * (int64_t)sizeof(copied_elem) + 63) & ~(int64_t)63;
 }
 
-#if defined(OPWRIGHT_F32)
+#if defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)
 // A half's value.
 static float half_value(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
@@ -32,8 +38,8 @@ static float half_value(uint16_t half) {
 }
 #endif
 
-static elem copied_cell(const opwright_copied *c, const void *from, int64_t at) {
-#if defined(OPWRIGHT_F32)
+static copied_elem copied_cell(const opwright_copied *c, const void *from, int64_t at) {
+#if defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)
     if (c->wanted == 2) {
         const uint32_t bits = (uint32_t)((const uint16_t *)from)[at] << 16;
         float value;
@@ -42,16 +48,20 @@ static elem copied_cell(const opwright_copied *c, const void *from, int64_t at) 
     }
     if (c->wanted == 3)
         return half_value(((const uint16_t *)from)[at]);
+    if (c->wanted == 4)
+        return (float)((const int8_t *)from)[at];
+    if (c->wanted == 5)
+        return (float)((const uint8_t *)from)[at];
 #else
     (void)c;
 #endif
-    return ((const elem *)from)[at];
+    return ((const copied_elem *)from)[at];
 }
 
 typedef struct copying {
     const opwright_copied *c;
     const void *from;
-    elem *to;
+    copied_elem *to;
     int64_t length; // of the last axis
 } copying;
 
@@ -71,7 +81,7 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
 }
 
 // The operand to read: where it is, or its copy in `to`.
-static const elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
+static const copied_elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
     if (!c->wanted)
         return from;
     const copying k = {c, from, to, c->axes ? c->extent[c->axes - 1] : 1};

@@ -59,6 +59,14 @@ typedef uint16_t __mmask16;
     (__mmask16)__builtin_ia32_ptestmd512((opwright_v16si)(a), (opwright_v16si)(b), OPWRIGHT_EVERY)
 #define _mm256_testz_si256(a, b) __builtin_ia32_ptestz256(a, b)
 
+// Integers.
+#define _mm512_madd_epi16(a, b)                                                                                        \
+    (__m512i)__builtin_ia32_pmaddwd512_mask((opwright_v32hi)(a), (opwright_v32hi)(b), OPWRIGHT_UNREAD(opwright_v16si), \
+                                            OPWRIGHT_EVERY)
+#define _mm256_madd_epi16(a, b) (__m256i)__builtin_ia32_pmaddwd256((opwright_v16hi)(a), (opwright_v16hi)(b))
+#define _mm512_dpbusd_epi32(sum, a, b)                                                                                 \
+    (__m512i)__builtin_ia32_vpdpbusd_v16si((opwright_v16si)(sum), (opwright_v16si)(a), (opwright_v16si)(b))
+
 // Halves and floats.
 #define _mm512_cvtepu16_epi32(v)                                                                                       \
     (__m512i)__builtin_ia32_pmovzxwd512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(opwright_v16si), OPWRIGHT_EVERY)

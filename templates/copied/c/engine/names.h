@@ -1,6 +1,6 @@
 // The names that one text gets per dtype and instruction set.
 //
-// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16 or -DOPWRIGHT_F16, and with -DOPWRIGHT_ISA=avx512 or another.
+// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16 or -DOPWRIGHT_BYTES (products of integers), and with -DOPWRIGHT_ISA=avx512 or another.
 
 #ifndef OPWRIGHT_NAMES_H
 #define OPWRIGHT_NAMES_H
@@ -14,6 +14,10 @@ typedef uint16_t elem;
 #elif defined(OPWRIGHT_F16)
 #define OPWRIGHT_DTYPE f16
 typedef uint16_t elem;
+#elif defined(OPWRIGHT_BYTES)
+#define OPWRIGHT_DTYPE bytes
+#define OPWRIGHT_F32 // what is said of elements elsewhere
+typedef float elem;
 #else
 #define OPWRIGHT_DTYPE f32
 typedef float elem;

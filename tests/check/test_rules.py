@@ -10,7 +10,7 @@ import opwright_kernels
 import pytest
 from opwright.check.names import PYTHON_NAMES
 from opwright.emit.shared import modules
-from opwright.language.schema import Spelled
+from opwright.language.schema import FREE_BUILTINS, Spelled
 from opwright.language.source import SpecInvalid
 from opwright.load import load, load_texts
 from support.specs import AVERAGE_POOL, FOLDER, MATRIX_PRODUCT, MAX_POOL, OTHERS, SCALE, edited, problems_of, real_texts
@@ -325,6 +325,16 @@ def test_no_operation_can_use_a_name_that_its_python_module_binds() -> None:
                 bound |= {target.id for target in targets if isinstance(target, ast.Name)}
     assert {name for name in bound if not name.startswith("_")} <= PYTHON_NAMES
     assert len(bound) > 15
+
+
+def test_no_generated_module_calls_a_builtin_whose_name_specs_may_use() -> None:
+    package = Path(opwright_kernels.__file__).parent
+    for function in opwright_kernels.operations():
+        tree = ast.parse((package / f"_{function}.py").read_text(encoding="utf-8"))
+        called = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert called & FREE_BUILTINS == set()
 
 
 def test_the_fixtures_start_from_specs_that_load() -> None:

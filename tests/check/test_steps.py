@@ -23,6 +23,7 @@ REFUSED = (
     ("quantize", "required: true, per: C}", "required: true, per: B}", "attribute-per", "there is no size 'B'"),
     ("reduce_sum", "dst[k, 0] +=", "dst[k, r] +=", "semantics-run", "its index is 0"),
     ("add", "src_0[x] + src_1[x]", "src_0[x] / src_1[x]", "dtype-accumulate", "accumulates in s64"),
+    ("soft_max", "src, dims: {B: B, C: C,", "src, dims: {B: B, C: C - 1 + 1,", "locates", "no input has an axis of extent C"),
     ("layer_norm", "locates: cells", "locates: nothing", "locates", "there is no size 'nothing'"),
     ("mat_mul", "K: K}, broadcast: [B]", "K: K}, broadcast: [Q]", "tensor-broadcast", "no axis of 'src' 'Q'"),
     ("concat", "joined: C", "joined: A", "joined", "a size of dims; A is not one"),
@@ -70,6 +71,8 @@ REFUSED = (
     ("soft_max", "C: C,", "C: 2 * C,", "locates", "compute C from it in let"),
     ("max_pool", "symbol: K, ", "symbol: N, ", "name-taken", "leave it out of dims"),
     ("select", "select(cond[x] != 0,", "select(cond[x],", "expression", "as in x != 0"),
+    ("mat_mul", "{N: N}, optional: true", "{N: N}, optional: true, absent: '0.3'", "tensor-absent", "is bf16 in a row"),
+    ("gelu", "gelu_tanh: dst[x]", "gelu_tanh: dst[0]", "step-cases", "`cases` can choose an index"),
     ("type_cast", "dtype_of: dst, values", "values", "attribute-default", "required or have a default"),
     ("stretched", "broadcast_as: offset", "broadcast_as: offsed", "broadcast-as", "did you mean 'offset'"),
     ("stretched", "broadcast_as: factor", "broadcast_as: weights", "broadcast-as", "'weights' is never stretched"),
@@ -101,6 +104,14 @@ def test_a_spec_that_steps_cannot_say_is_refused_at_its_place(
     found = problems(text.replace(old, new, 1))
     assert [problem for problem in found if problem.rule == rule and words in problem.message], found
     assert all(problem.mark.line > 1 for problem in found)
+
+
+def test_intermediates_are_names_of_c_alone_and_tensors_may_be_called_sum_all_and_any() -> None:
+    text = (SPECS / "named_freely.yaml").read_text(encoding="utf-8")
+    assert all(word in text for word in ("name: sum", "name: all", "name: any", "lambda[b] +=", "len[b] max="))
+    assert problems(text) == []
+    found = problems(text.replace("lambda[", "static["))
+    assert {problem.rule for problem in found} == {"name-reserved"}
 
 
 def test_a_size_that_only_optional_inputs_broadcast_to_is_refused() -> None:

@@ -1,0 +1,65 @@
+"""The files of operations of steps.
+
+In: an operation of steps and its library. Out: a dict from path to Output, nothing rendered.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..derive import signature
+from ..derive.as_steps import as_steps
+from ..derive.variants import row_name
+from ..language import hashing
+from ..language.dtypes import DTYPES
+from ..language.library import Library
+from ..language.model import Op
+from ..language.source import Prose
+from . import escape, prose, step_prose
+from .links import links
+from .output import Head, Output
+from .step_kernels import step_unit
+from .step_module import step_wrapper
+from .step_rows import SUMS
+
+__all__ = ["files", "rows", "step_unit", "step_wrapper"]
+
+
+def rows(head: Head) -> Output:
+    """The header of what kernels of steps have in common."""
+    halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
+    view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
+    return Output("c/step_rows.h.j2", lambda: view)
+
+
+def files(op: Op, library: Library) -> dict[str, Output]:
+    """The files of an operation of steps. Each view asks for the steps, so that it notes what they are made of."""
+    head = Head(Prose(op.at.file))
+
+    def module() -> dict[str, Any]:
+        made = as_steps(op)
+        said = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
+        return {"head": head, "w": step_wrapper(made), "links": links(made), **said}
+
+    def page() -> dict[str, Any]:
+        made = as_steps(op)
+        return {"head": head, "page": step_prose.page(made, step_wrapper(made), library.pages)}
+
+    def kernel(number: int) -> dict[str, Any]:
+        made = as_steps(op)
+        lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(made, made.dtypes[number]))
+        semantic = Head(head.file, Prose(hashing.semantic_hash(made)), lines, signature.header(op))
+        return {"head": semantic, "kernel": step_unit(made).kernels[number]}
+
+    files = {
+        signature.header_path(op): Output(
+            "c/step_header.h.j2", lambda: {"head": head, "unit": step_unit(as_steps(op))}
+        ),
+        f"_{op.function}.py": Output("python/step_op.py.j2", module),
+        f"docs/{op.function}.md": Output("docs/step_op.md.j2", page),
+    }
+    for number, row in enumerate(op.dtypes):
+        path = f"c/{op.function}_{row_name(op, row)}.c"
+        files[path] = Output("c/step_unit.c.j2", functools.partial(kernel, number))
+    return files

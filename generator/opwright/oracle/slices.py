@@ -1,0 +1,130 @@
+"""A part of a large call whose results are those of the whole: some values of letters of which no other value knows.
+
+In: an operation of steps and a call. Out: smaller inputs, and how to take the same part of the outputs. A size can be
+cut if one letter alone walks its axes, no step adds over that letter, and nothing computes with the size or the letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..derive.program import Part, Program, program
+from ..language import expr
+from ..language.expr import Expr, Name
+from ..language.model import Op
+from .step_call import Places, StepValidation
+from .validate_steps import validate_steps
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The values that are kept of one axis: an axis of a size that stands for one, or one of a run, from the last."""
+
+    symbol: str
+    back: int
+    kept: tuple[int, ...]
+    extent: int
+
+    def of(self, op: Op, name: str, array: Any, places: Places) -> Any:
+        """That part of an array; an axis along which it is stretched stays."""
+        for axis, extent in op.tensor(name).dims.items():
+            spots = places.get(axis, ())
+            if extent.tree == Name(self.symbol) and len(spots) >= self.back:
+                spot = spots[-self.back]
+                array = array if array.shape[spot] != self.extent else np.take(array, self.kept, spot)
+        return array
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The inputs of the smaller call, and the cuts that lead to it."""
+
+    inputs: tuple[Any, ...]
+    cuts: tuple[Cut, ...]
+    places: Mapping[str, Places]
+
+    def of(self, op: Op, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The same part of the outputs."""
+        found = dict(outputs)
+        for cut in self.cuts:
+            found = {name: cut.of(op, name, array, self.places[name]) for name, array in found.items()}
+        return found
+
+    def __str__(self) -> str:
+        return " and ".join(f"{len(cut.kept)} of {cut.extent} values along {cut.symbol}" for cut in self.cuts)
+
+
+def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], terms: int, most: int) -> Slice | None:
+    """A part of a call with about `most` of its terms; None where none can be cut out."""
+    call = validate_steps(op, inputs, attributes)
+    cuts: list[Cut] = []
+    for symbol, back, extent in sorted(_axes(op, call), key=lambda found: -found[2]):
+        if terms <= most:
+            break
+        number = max(1, min(extent, extent * most // terms))
+        kept = tuple(int(at) for at in np.unique(np.linspace(0, extent - 1, number).round()))
+        cuts.append(Cut(symbol, back, kept, extent))
+        terms = terms * len(kept) // extent
+    if not cuts or terms > most:
+        return None
+    smaller = tuple(_cut(op, cuts, tensor.name, given, call.places) for tensor, given in zip(op.inputs, inputs))
+    return Slice(smaller, tuple(cuts), call.places) if validate_steps(op, smaller, attributes).accepted else None
+
+
+def _cut(op: Op, cuts: Sequence[Cut], name: str, given: Any, places: Mapping[str, Places]) -> Any:
+    if isinstance(given, (list, tuple)):
+        return [_cut(op, cuts, name, array, places) for array in given]
+    for cut in cuts if given is not None else ():
+        given = cut.of(op, name, given, places[name])
+    return given
+
+
+def _axes(op: Op, call: StepValidation) -> Iterator[tuple[str, int, int]]:
+    """The axes that can be cut: their symbol, their place from the last of its axes, and their extent."""
+    found = program(op)
+    for dim in op.dims.values():
+        value = call.values.get(dim.symbol)
+        if value is not None and not dim.per_axis and _apart(op, found, dim.symbol):
+            extents = value if isinstance(value, tuple) else (value,)
+            yield from ((dim.symbol, len(extents) - at, int(extent)) for at, extent in enumerate(extents) if extent > 1)
+
+
+def _apart(op: Op, found: Program, symbol: str) -> bool:
+    """Whether the values of a size know nothing of each other."""
+    letters = {name for name, letter in found.letters.items() if letter.extent == Name(symbol)}
+    told = [axis.extent for array in found.arrays.values() for axis in array.axes]
+    told += [letter.extent for letter in found.letters.values()]
+    told += [e.tree for let in op.lets.values() for e in (*let.cases.values(), *([let.value] if let.value else []))]
+    told += [rule.expr.tree for rule in op.constraints if rule.expr]
+    if any(symbol in expr.names(tree) for tree in told if tree != Name(symbol)):
+        return False
+    listed = any(attribute.per == symbol or attribute.shape_of for attribute in op.attributes)
+    said = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)
+    joined = any(t.joined and t.dims[t.joined].tree == Name(symbol) for t in op.inputs)
+    return not (listed or said or joined) and all(_alone(found, part, symbol, letters) for part in found.parts)
+
+
+def _alone(found: Program, part: Part, symbol: str, letters: set[str]) -> bool:
+    """Whether a step has one letter over a size, writes by it, and reads by it alone."""
+    own = letters & set(part.letters)
+    if len(own) > 1 or not own <= expr.names(part.target):
+        return False
+    for read in (part.target, *part.reads):
+        for axis, index in zip(found.arrays[read.tensor].axes, read.indices, strict=True):
+            along = axis.extent == Name(symbol)
+            if along != (isinstance(index, Name) and index.id in own) or (not along and expr.names(index) & own):
+                return False
+    outside = [guard.tree for guard in part.where] + [formula.value for formula in part.formulas]
+    return not any((own | {symbol}) & names for tree in outside for names in _loose(tree))
+
+
+def _loose(tree: Expr) -> Iterator[frozenset[str]]:
+    """The names of a value outside of indices."""
+    if isinstance(tree, Name):
+        yield frozenset({tree.id})
+    for child in () if isinstance(tree, expr.Read) else expr.children(tree):
+        yield from _loose(child)

@@ -1,0 +1,139 @@
+"""Sums of products of bytes, signed or not, in s64 and in f32: exact on every instruction set, for every number of
+threads, whatever follows them cell by cell."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import numpy as np
+import pytest
+from opwright.language.library import Library
+from opwright.oracle.run_steps import compute_steps
+from support import random_contractions
+from support.package import package
+from support.random_contractions import Drawn
+
+BYTES = {"s8": np.int8, "u8": np.uint8}
+ROWS = [
+    (left, right, sums, made) for left in BYTES for right in BYTES for sums, made in (("s64", "s32"), ("f32", "f32"))
+]
+FINISHES = {1: "{0} * 2 + {1}", 2: "max({0} - {1}, {2})"}
+QUANTISED = """op: Quantised
+revision: 1
+summary: A linear layer of bytes, with zero points, scales and saturation.
+dims:
+  rows: {symbol: M}
+  columns: {symbol: N}
+  depth: {symbol: K}
+inputs:
+  - {name: src, dims: {M: M, K: K}}
+  - {name: weights, dims: {K: K, N: N}}
+  - {name: zero, dims: {M: M}}
+  - {name: scale, dims: {N: N}}
+outputs:
+  - {name: dst, dims: {M: M, N: N}}
+dtypes:
+  - {src: u8, weights: s8, zero: f32, scale: f32, dst: s8, accumulate: f32}
+semantics:
+  ranges: {m: M, n: N, k: K}
+  steps:
+    - sums[m, n] += src[m, k] * weights[k, n]
+    - total[n] += weights[k, n]
+    - dst[m, n] = round((sums[m, n] - zero[m] * total[n]) * scale[n])
+"""
+Made = tuple[Library, ModuleType, list[Drawn]]
+
+
+def of_bytes(one: Drawn) -> str:
+    """The text of a drawn spec with rows of bytes."""
+    names = [f"in_{n}" for n in range(len(one.factors) + len(one.others))]
+    rows = ""
+    for left, right, sums, made in ROWS:
+        types = [left, right, *[{"s64": "s32"}.get(sums, sums)] * len(one.others)]
+        said = ", ".join(f"{name}: {dtype}" for name, dtype in zip(names, types, strict=True))
+        rows += f"  - {{{said}, out_0: {made}, accumulate: {sums}}}\n"
+    text = one.text.replace("values: [f32, bf16, f16]", "values: [s32, f32]")
+    return re.sub(r"dtypes:\n(  - .*\n)+", f"dtypes:\n{rows}", text)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    rng = np.random.default_rng(4)
+    drawn: list[Drawn] = []
+    while len(drawn) < 3:
+        one = random_contractions.draw(rng, f"Bytes{len(drawn)}", FINISHES.get(len(drawn), ""))
+        drawn += [one] if len(one.factors) == 2 else []
+    texts = {f"bytes{n}.yaml": of_bytes(one) for n, one in enumerate(drawn)} | {"quantised.yaml": QUANTISED}
+    return *package(texts, tmp_path_factory.mktemp("bytes"), "bytes_package"), drawn
+
+
+@pytest.fixture(params=["portable", "avx2", "avx512", "avx512_vnni"])
+def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of an instruction set above which nothing is used."""
+    _ = made[1].bytes0
+    isas = sys.modules[f"{made[1].__name__}._isa"]
+    found = next(isa for isa in isas.ISAS if isa.name == request.param)
+    if not found.needs <= isas.cpu_flags():
+        pytest.skip(f"this CPU lacks {request.param}")
+    monkeypatch.setenv("OPWRIGHT_ISA", request.param)
+    isas.allowed.cache_clear()
+    yield request.param
+    monkeypatch.undo()
+    isas.allowed.cache_clear()
+
+
+def forget(kernels: ModuleType) -> None:
+    sys.modules[f"{kernels.__name__}._remember"].CALLS.clear()
+
+
+def test_products_of_bytes_are_exact_on_every_instruction_set(made: Made, capped: str) -> None:
+    library, kernels, drawn = made
+    rng = np.random.default_rng([5, len(capped)])
+    for number, one in enumerate(drawn):
+        op = library.op(one.op)
+        for left, right, sums, written in ROWS:
+            small = random_contractions.inputs(rng, one, "f32", 100_000)
+            types = [BYTES[left], BYTES[right], *[np.int32 if sums == "s64" else np.float32] * len(one.others)]
+            inputs = [
+                array.astype(dtype) if n > 1 else rng.integers(*limits(dtype), array.shape, dtype, endpoint=True)
+                for n, (array, dtype) in enumerate(zip(small, types, strict=True))
+            ]
+            inputs[:2] = [random_contractions.viewed(rng, array) for array in inputs[:2]]
+            expected = compute_steps(op, inputs, {"made": written})["out_0"]
+            for threads in (1, 3):
+                forget(kernels)
+                found = getattr(kernels, op.function)(*inputs, made=written, threads=threads)
+                assert (found.astype(np.float64) == expected.astype(np.float64)).all(), (number, left, right, sums)
+
+
+def limits(dtype: type) -> tuple[int, int]:
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 7), (37, 70, 130), (70, 37, 4100), (300, 300, 64), (5, 600, 2500)], ids=str)
+def test_extreme_bytes_of_any_depth_add_up_exactly(made: Made, capped: str, shape: tuple[int, int, int]) -> None:
+    rows, columns, depth = shape
+    rng = np.random.default_rng(6)
+    zero, scale = np.arange(rows, dtype=np.float32) % 3, np.full(columns, 2.0**-12, np.float32)
+    for src in (np.full((rows, depth), 255, np.uint8), rng.integers(0, 256, (rows, depth), np.uint8)):
+        weights = rng.choice(np.int8([-128, 127]), (depth, columns))
+        wide = (src.astype(np.int64) @ weights) - zero[:, None].astype(np.int64) * weights.sum(0, dtype=np.int64)
+        expected = np.clip(np.rint(wide.astype(np.float32) * scale), -128, 127).astype(np.int8)
+        found = [made[1].quantised(src, weights, zero, scale, threads=threads) for threads in (1, 2)]
+        assert (found[0] == found[1]).all()
+        close = np.abs(wide) < 2**24
+        assert (found[0] == expected)[close].all()
+
+
+def test_scales_and_saturation_need_no_memory_for_the_sums(made: Made, capped: str) -> None:
+    kernels = made[1]
+    if capped == "portable":
+        pytest.skip("portable kernels are loops")
+    shapes = [((4096, 64), "uint8"), ((64, 512), "int8"), ((4096,), "float32"), ((512,), "float32")]
+    told = kernels.explain("quantised", *(kernels.TensorSpec(*shape) for shape in shapes), threads=1)
+    assert f"a contraction for {capped}" in str(told)
+    assert "finished before they are stored" in str(told)
+    assert told.scratch_bytes < 512 * 512 * 4
