@@ -117,7 +117,7 @@ def result_extents(row: StepRow) -> tuple[int, ...]:
     given = [kernels.TensorSpec(extents, NUMPY[row.dtype].name) for extents in row.case.inputs]
     stated = {"dtype": row.case.dst} if row.case.dst else {}
     found: Any = kernels.infer_shape(row.case.op, *given, **row.case.attributes, **stated)
-    return tuple(found[0] if isinstance(found[0], tuple) else found)
+    return tuple(found[0] if found and isinstance(found[0], tuple) else found)
 
 
 # How each candidate computes them.

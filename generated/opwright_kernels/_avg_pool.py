@@ -157,7 +157,7 @@ def resolve(
             "total": (0, (N * C, N * C * 512)),
             "cells": (0, (0, 512)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
             rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
             N * C * rules.prod(o_ for o_ in O),

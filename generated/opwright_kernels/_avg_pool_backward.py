@@ -112,7 +112,7 @@ def resolve(
     elif auto_pad == "valid":
         PE = rules.int64("PE", (0,) * rank)
     if not (
-        all(
+        rules.all_(
             o_ == rules.floor_div(i_ + pb_ + pe_ - ek_, s_) + 1
             or o_ == rules.ceil_div(i_ + pb_ + pe_ - ek_, s_) + 1
             for o_, i_, pb_, pe_, ek_, s_ in zip(O, I, PB, PE, EK, S)
@@ -169,7 +169,7 @@ def resolve(
             "share": (-1, (N * C * rules.prod(o_ for o_ in O),)),
             "diff_src_sum_": (1, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
             N * C * rules.prod(o_ for o_ in O),
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),

@@ -214,7 +214,7 @@ def resolve(
             "batch_variance_sum_": (0, (0, 4096)),
             "shared_0_": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(x_ for x_ in X),
             C,
         )),

@@ -156,7 +156,7 @@ def resolve(
         lists={},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(x_ for x_ in X),
         )),
     )

@@ -188,7 +188,7 @@ def resolve(
             "diff_gamma_sum_": (0, (4096, 0)),
             "diff_beta_sum_": (0, (4096, 0)),
         },
-        terms=sum((
+        terms=rules.sum_((
             C,
             N * C * rules.prod(x_ for x_ in X),
         )),

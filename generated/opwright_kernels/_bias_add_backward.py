@@ -81,7 +81,7 @@ def resolve(
         between={
             "diff_bias_sum_": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(x_ for x_ in X),
         )),
     )

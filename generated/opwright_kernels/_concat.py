@@ -80,7 +80,7 @@ def resolve(
         lists={},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
     )

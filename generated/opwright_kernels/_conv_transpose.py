@@ -99,7 +99,7 @@ def resolve(
             IC=IC,
             G=G,
         )
-    if not (all(op_ < max(s_, d_) for op_, s_, d_ in zip(OP, S, D))):
+    if not (rules.all_(op_ < max(s_, d_) for op_, s_, d_ in zip(OP, S, D))):
         raise rules.broken(
             "output-padding-range",
             "output_padding",

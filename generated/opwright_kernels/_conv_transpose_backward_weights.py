@@ -98,7 +98,7 @@ def resolve(
             IC=IC,
             G=G,
         )
-    if not (all(op_ < max(s_, d_) for op_, s_, d_ in zip(OP, S, D))):
+    if not (rules.all_(op_ < max(s_, d_) for op_, s_, d_ in zip(OP, S, D))):
         raise rules.broken(
             "output-padding-range",
             "output_padding",
@@ -184,8 +184,8 @@ def resolve(
     elif auto_pad == "valid":
         PE = rules.int64("PE", (0,) * rank)
     if not (
-        all(
-            not any(op_ != 0 for op_ in OP)
+        rules.all_(
+            not rules.any_(op_ != 0 for op_ in OP)
             or rules.modulo(r_ + pb_ + pe_ - ek_, s_) == 0
             for op_, r_, pb_, pe_, ek_, s_ in zip(OP, R, PB, PE, EK, S)
         )
@@ -202,7 +202,7 @@ def resolve(
             S=S,
         )
     if not (
-        all(
+        rules.all_(
             i_ == rules.floor_div(r_ + pb_ + pe_ - ek_, s_) + 1
             for i_, r_, pb_, pe_, ek_, s_ in zip(I, R, PB, PE, EK, S)
         )

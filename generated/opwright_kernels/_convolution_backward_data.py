@@ -161,7 +161,7 @@ def resolve(
     elif auto_pad == "valid":
         PE = rules.int64("PE", (0,) * rank)
     if not (
-        all(
+        rules.all_(
             o_ == rules.floor_div(i_ + pb_ + pe_ - ek_, s_) + 1
             for o_, i_, pb_, pe_, ek_, s_ in zip(O, I, PB, PE, EK, S)
         )

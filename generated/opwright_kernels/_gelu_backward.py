@@ -89,7 +89,7 @@ def resolve(
             "level": (0, (4096,)),
             "slope": (0, (4096,)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(x_ for x_ in X),
         )),
     )

@@ -184,7 +184,7 @@ def resolve(
             "variance_sum_": (0, (G, G, G)),
             "shared_0_": (0, (G, G, G)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X),
             N * G,
         )),

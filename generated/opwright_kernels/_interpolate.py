@@ -73,7 +73,7 @@ def resolve(
     E = rules.integers("extents", extents, rank, minimum=0, default=0)
     F = rules.reals("scales", scales, rank, minimum=0, default=0.0)
     rules.extent("src-spatial-extent", "src", "src_spatial", I, 1)
-    if not (all(e_ > 0 for e_ in E) or all(f_ > 0 for f_ in F)):
+    if not (rules.all_(e_ > 0 for e_ in E) or rules.all_(f_ > 0 for f_ in F)):
         raise rules.broken(
             "sizes-or-scales",
             "extents",
@@ -138,7 +138,7 @@ def resolve(
             "blend": (0, (4096, 4096)),
             "dst_sum_": (0, (4096, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
             N * C * rules.prod(o_ for o_ in O),
         )),

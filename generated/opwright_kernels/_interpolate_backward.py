@@ -74,7 +74,7 @@ def resolve(
     E = rules.integers("extents", extents, rank, minimum=0, default=0)
     F = rules.reals("scales", scales, rank, minimum=0, default=0.0)
     rules.extent("src-spatial-extent", "src", "src_spatial", I, 1)
-    if not (all(e_ > 0 for e_ in E) or all(f_ > 0 for f_ in F)):
+    if not (rules.all_(e_ > 0 for e_ in E) or rules.all_(f_ > 0 for f_ in F)):
         raise rules.broken(
             "sizes-or-scales",
             "extents",
@@ -99,7 +99,7 @@ def resolve(
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"N": N, "C": C})
     O = diff_dst_axes_["X"]
     rules.extent("dst-spatial-extent", "diff_dst", "dst_spatial", O, 1)
-    if not (all(o_ == m_ for o_, m_ in zip(O, M))):
+    if not (rules.all_(o_ == m_ for o_, m_ in zip(O, M))):
         raise rules.broken(
             "stated-extents",
             "extents",
@@ -163,7 +163,7 @@ def resolve(
                 0, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
             ),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
             N * C * rules.prod(o_ for o_ in O),
         )),

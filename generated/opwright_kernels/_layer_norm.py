@@ -161,7 +161,7 @@ def resolve(
             "variance_sum_": (0, (0, 4096)),
             "shared_0_": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
             rules.prod(b_ for b_ in B),
         )),

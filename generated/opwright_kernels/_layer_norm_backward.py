@@ -10,7 +10,6 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
@@ -199,16 +198,15 @@ def resolve(
         lists={},
         between={
             "scale": (-1, (rules.prod(b_ for b_ in B),)),
-            "level": (-1, (rules.prod(b_ for b_ in B),)),
-            "slope": (3, (0, 4096)),
+            "level": (2, (0, 4096)),
+            "slope": (2, (0, 4096)),
             "diff_gamma_sum_": (-1, (rules.prod(c_ for c_ in C),)),
             "diff_beta_sum_": (-1, (rules.prod(c_ for c_ in C),)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B),
-            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C) // 4,
+            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
         )),
-        letters={"b": tuple(b_ for b_ in B), "c": tuple(c_ for c_ in C)},
     )
 
 
@@ -276,9 +274,9 @@ OPERATION = StepOperation(
         ArrayInfo("diff_beta_sum_", "between", {}),
     ),
     fields=(
-        Field("B_rank", "rank", "B", "counted", 0, 0),
+        Field("B_rank", "rank", "B", "", 0, 0),
         Field("B_extents", "extents", "B", "", 64, 1),
-        Field("C_rank", "rank", "C", "counted", 0, 0),
+        Field("C_rank", "rank", "C", "", 0, 0),
         Field("C_extents", "extents", "C", "", 64, 1),
         Field("epsilon", "value", "epsilon", "", 0, 0, "double"),
         Field("src_B", "stride", "src", "B", 64, 0),
@@ -299,8 +297,7 @@ OPERATION = StepOperation(
         Field("diff_gamma_sum__at", "at", "diff_gamma_sum_", "", 0, 0),
         Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 5, 0),
-        Field("products_", "products", "", "", 1, 0, "opwright_product"),
+        Field("lanes_", "lanes", "", "", 4, 0),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta"),
     phases=(
@@ -309,7 +306,6 @@ OPERATION = StepOperation(
             Lanes("c", True, (("diff_dst", "C"), ("src", "C"), )),
             Lanes("b", False, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), )),
         ),
-        (Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), )), Lanes("b", True, (("diff_dst", "B"), )), ),
         (
             Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), ("src", "C"), ("diff_src", "C"), )),
             Lanes("b", True, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ("diff_src", "B"), )),
@@ -318,18 +314,6 @@ OPERATION = StepOperation(
     ),
     accumulate=("float32", "float32", "float32", "float32"),
     words={},
-    contractions=(
-        Contraction(
-            2,
-            -1,
-            "",
-            None,
-            Accessed("level", {"b": "b"}),
-            Accessed("gamma", {"C": "c"}),
-            Accessed("diff_dst", {"B": "b", "C": "c"}),
-            (),
-        ),
-    ),
     roles=(
         ("scale[b] = 1 / sqrt(variance[b] + epsilon)", {"b": "batch"}),
         ("diff_gamma[c] += diff_dst[b, c] * (src[b, c] - mean[b]) * scale[b]", {"b": "reduced", "c": "rows"}),

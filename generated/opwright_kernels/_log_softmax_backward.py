@@ -90,7 +90,7 @@ def resolve(
         between={
             "total": (0, (4096, 0)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
     )

@@ -136,7 +136,7 @@ def resolve(
         between={
             "sums": (-1, (rules.prod(b_ for b_ in B) * M * N,)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * M * N * K // 4,
             rules.prod(b_ for b_ in B) * M * N,
         )),

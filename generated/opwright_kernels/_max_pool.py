@@ -151,7 +151,7 @@ def resolve(
         between={
             "dst_sum_": (0, (4096, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
         )),
     )

@@ -111,7 +111,7 @@ def resolve(
     O = diff_dst_axes_["X"]
     rules.extent("dst-spatial-extent", "diff_dst", "dst_spatial", O, 1)
     if not (
-        all(
+        rules.all_(
             o_ == rules.floor_div(i_ + pb_ + pe_ - ek_, s_) + 1
             or o_ == rules.ceil_div(i_ + pb_ + pe_ - ek_, s_) + 1
             for o_, i_, pb_, pe_, ek_, s_ in zip(O, I, PB, PE, EK, S)
@@ -173,7 +173,7 @@ def resolve(
                 0, (rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I))
             ),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
         )),
     )

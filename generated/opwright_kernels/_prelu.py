@@ -86,7 +86,7 @@ def resolve(
             SC=SC,
             C=C,
         )
-    if not (all(si_ == i_ or si_ == 1 for si_, i_ in zip(SI, I))):
+    if not (rules.all_(si_ == i_ or si_ == 1 for si_, i_ in zip(SI, I))):
         raise rules.broken(
             "slope-space",
             "slope",
@@ -128,7 +128,7 @@ def resolve(
         between={
             "dst_sum_": (0, (4096, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(i_ for i_ in I),
         )),
     )

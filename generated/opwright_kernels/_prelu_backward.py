@@ -85,7 +85,7 @@ def resolve(
             SC=SC,
             C=C,
         )
-    if not (all(si_ == i_ or si_ == 1 for si_, i_ in zip(SI, I))):
+    if not (rules.all_(si_ == i_ or si_ == 1 for si_, i_ in zip(SI, I))):
         raise rules.broken(
             "slope-space",
             "slope",
@@ -145,7 +145,7 @@ def resolve(
             "diff_src_sum_": (-1, (N * C * rules.prod(i_ for i_ in I),)),
             "diff_slope_sum_": (-1, (SN * SC * rules.prod(si_ for si_ in SI),)),
         },
-        terms=sum((
+        terms=rules.sum_((
             N * C * rules.prod(i_ for i_ in I),
         )),
     )

@@ -79,7 +79,7 @@ def resolve(
         between={
             "total": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
             rules.prod(k_ for k_ in K),
         )),

@@ -79,7 +79,7 @@ def resolve(
         between={
             "dst_sum_": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
         )),
     )

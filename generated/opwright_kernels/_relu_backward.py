@@ -83,7 +83,7 @@ def resolve(
         lists={},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(x_ for x_ in X),
         )),
     )

@@ -69,7 +69,7 @@ def resolve(
         lists={},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(x_ for x_ in X),
         )),
     )
@@ -118,7 +118,7 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("x", True, (("dst", "X"), ("src", "X"), )), ),
+        (Lanes("x", True, (("dst", "X"), ("src", "X"), ), True), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={},

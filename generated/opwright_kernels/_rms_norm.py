@@ -101,7 +101,7 @@ def resolve(
             "total": (0, (0, 4096)),
             "shared_0_": (0, (0, 4096)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
         )),
     )

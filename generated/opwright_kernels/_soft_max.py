@@ -110,7 +110,7 @@ def resolve(
             "shared_0_": (0, (C * 512, C, C)),
             "shared_1_": (0, (512, 0, 0)),
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
             rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A),
             rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A) * 1,

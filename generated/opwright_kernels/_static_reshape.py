@@ -77,7 +77,7 @@ def resolve(
         lists={},
         between={
         },
-        terms=sum((
+        terms=rules.sum_((
             rules.prod(y_ for y_ in Y),
         )),
     )

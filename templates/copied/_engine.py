@@ -51,7 +51,7 @@ FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "plain.c": (),
     },
     "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
-    "contraction": {"contraction.c": (BRIEFLY,), "tiles.c": (QUICKLY,)},
+    "contraction": {"contraction.c": (), "tiles.c": (QUICKLY,)},
     "bytes": {"contraction_bytes.c": ()},
     "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }

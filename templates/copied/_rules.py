@@ -104,7 +104,8 @@ def _divisor(a: int, b: int) -> None:
         raise Refusal("inexact-division", "shape", f"{a} / 0", "a divisor other than 0")
 
 
-prod = math.prod
+# Builtins whose names arguments may have.
+prod, all_, any_, sum_ = math.prod, all, any, sum
 
 
 def times(extent: Extent, factor: Extent) -> Extent:

@@ -108,6 +108,14 @@ def test_a_spec_that_steps_cannot_say_is_refused_at_its_place(
     assert all(problem.mark.line > 1 for problem in found)
 
 
+def test_intermediates_are_names_of_c_alone_and_tensors_may_be_called_sum_all_and_any() -> None:
+    text = (SPECS / "named_freely.yaml").read_text(encoding="utf-8")
+    assert all(word in text for word in ("name: sum", "name: all", "name: any", "lambda[b] +=", "len[b] max="))
+    assert problems(text) == []
+    found = problems(text.replace("lambda[", "static["))
+    assert {problem.rule for problem in found} == {"name-reserved"}
+
+
 def test_a_size_that_only_optional_inputs_broadcast_to_is_refused() -> None:
     text = (
         (SPECS / "add.yaml")

@@ -87,10 +87,6 @@ class StepCaller:
             for attribute in op.attributes:
                 if attribute.extents_of:
                     values[attribute.name or ""] = self.shape_said(attribute, facts)
-                if attribute.shape_of:
-                    output = op.tensor(attribute.shape_of)
-                    shape = [self.extents(output, axis, facts) for axis in self.order(output, values)]
-                    values[attribute.name or ""] = [extent for extents in shape for extent in extents]
                 if attribute.per and attribute.name not in self.omitted:
                     values[attribute.name or ""] = self.entries(attribute, facts)
             inputs = [self.array(tensor, facts, values, row) for tensor in op.inputs]

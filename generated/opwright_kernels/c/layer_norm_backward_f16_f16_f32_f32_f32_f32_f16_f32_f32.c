@@ -230,106 +230,6 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
 static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
-    const opwright_f16 *const diff_dst = call_->diff_dst;
-    const float *const gamma = call_->gamma;
-    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 ? 1073741824 : 512;
-    const int64_t total_ = B_rows_ * B_inner_;
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t b = task_ % B_inner_;
-        const int64_t rest_0_ = task_ / B_inner_;
-        const int64_t b_row_ = rest_0_;
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        level[b_row_ * B_inner_ + b] = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-            for (int64_t c = 0; c < C_inner_; c += block_) {
-                const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                float gamma_room_[512];
-                const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                opwright_f16 diff_dst_room_[512];
-                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += gamma_row_[i_ + j_] * opwright_from_f16(diff_dst_row_[i_ + j_]);
-                    }
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_f16(diff_dst_row_[whole_ + j_]);
-                }
-            }
-        }
-        level[b_row_ * B_inner_ + b] += opwright_sum_of_f32(sums_0_);
-    }
-}
-
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *context_, int64_t part_)
-{
-    const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
-    const opwright_f16 *const diff_dst = call_->diff_dst;
-    const float *const gamma = call_->gamma;
-    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
-    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
-    const int64_t total_ = B_rows_ * blocks_;
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t b_row_ = rest_0_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        for (int64_t b = begin_; b < end_; ++b) {
-            level[b_row_ * B_inner_ + b] = 0.0f;
-        }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict level_row_ = level + (b_row_ * B_inner_ + b);
-                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        level_row_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *context_, int64_t part_)
-{
-    const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -338,7 +238,6 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
-    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
@@ -363,10 +262,36 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
         const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+        float level = 0.0f;
         float slope = 0.0f;
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+            for (int64_t c = 0; c < C_inner_; c += block_) {
+                const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                float gamma_room_[512];
+                const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                opwright_f16 diff_dst_room_[512];
+                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += gamma_row_[i_ + j_] * opwright_from_f16(diff_dst_row_[i_ + j_]);
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_f16(diff_dst_row_[whole_ + j_]);
+                }
+            }
+        }
+        level += opwright_sum_of_f32(sums_0_);
+        float sums_1_[32];
+        for (int64_t j_ = 0; j_ < 32; ++j_) {
+            sums_1_[j_] = 0.0f;
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
@@ -385,15 +310,15 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += gamma_row_[i_ + j_] * opwright_from_f16(diff_dst_row_[i_ + j_]) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * same_1_;
+                        sums_1_[j_] += gamma_row_[i_ + j_] * opwright_from_f16(diff_dst_row_[i_ + j_]) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * same_1_;
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_f16(diff_dst_row_[whole_ + j_]) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                    sums_1_[j_] += gamma_row_[whole_ + j_] * opwright_from_f16(diff_dst_row_[whole_ + j_]) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * same_1_;
                 }
             }
         }
-        slope += opwright_sum_of_f32(sums_0_);
+        slope += opwright_sum_of_f32(sums_1_);
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
             const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
@@ -409,7 +334,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
                 const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                 opwright_f16 diff_dst_room_[512];
                 const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                const float same_1_ = level[b_row_ * B_inner_ + b];
+                const float same_1_ = level;
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                 const float same_2_ = mean[mean_B_b_at_ + b * mean_B_step_];
@@ -424,7 +349,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *context_, int64_t part_)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     const opwright_f16 *const src = call_->src;
@@ -435,7 +360,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
-    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at);
+    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at + part_ * sizes_->task_bytes_);
     float *const slope = (float *)(void *)(call_->scratch_ + sizes_->slope_at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
@@ -464,6 +389,25 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
         const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+        for (int64_t b = begin_; b < end_; ++b) {
+            level[b - begin_] = 0.0f;
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    float *restrict level_row_ = level + (b - begin_);
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        level_row_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                }
+            }
+        }
         for (int64_t b = begin_; b < end_; ++b) {
             slope[b - begin_] = 0.0f;
         }
@@ -504,7 +448,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                    const float *restrict level_row_ = level + (b_row_ * B_inner_ + b);
+                    const float *restrict level_row_ = level + (b - begin_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float mean_room_[512];
@@ -521,7 +465,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b(void *co
     }
 }
 
-static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_4_c(void *context_, int64_t part_)
+static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *context_, int64_t part_)
 {
     const opwright_call_of_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32 *const call_ = context_;
     float *const diff_gamma = call_->diff_gamma;
@@ -592,20 +536,10 @@ void OPWRIGHT_STEPS(layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32)(
         opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
     if (first_ <= 2 && 2 < last_) {
-        const opwright_product *const product_ = &sizes_->products_[0];
-        if (product_->run != 0) {
-            opwright_finish *const finish_ = 0;
-            void *const sums_ = (void *)(call_.scratch_ + sizes_->level_at);
-            product_->run(product_->problem, gamma, diff_dst, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
-        }
         void (*const phases_[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b};
-        if (product_->run == 0) opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
+        opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
     }
     if (first_ <= 3 && 3 < last_) {
-        void (*const phases_[])(void *, int64_t) = {layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_b};
-        opwright_phase(team_, phases_[sizes_->lanes_[3]], &call_);
-    }
-    if (first_ <= 4 && 4 < last_) {
-        opwright_phase(team_, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_4_c, &call_);
+        opwright_phase(team_, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c, &call_);
     }
 }

@@ -58,7 +58,7 @@ static void mish_backward_f32_0_x(void *context_, int64_t part_)
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = diff_dst_row_[i_] * (opwright_tanh_f32(opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(src_row_[i_])))) + src_row_[i_] * (src_row_[i_] >= 0.0f ? 1.0f / (1.0f + opwright_exp_f32(-src_row_[i_])) : opwright_exp_f32(src_row_[i_]) / (1.0f + opwright_exp_f32(src_row_[i_]))) * (1.0f - opwright_tanh_f32(opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(src_row_[i_])))) * opwright_tanh_f32(opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(src_row_[i_]))))));
+                diff_src_row_[i_] = diff_dst_row_[i_] * (opwright_tanh_f32(opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(src_row_[i_])))) + src_row_[i_] * ((src_row_[i_] >= 0.0f ? 1.0f : opwright_exp_f32(src_row_[i_] >= 0.0f ? -src_row_[i_] : src_row_[i_])) / (1.0f + opwright_exp_f32(src_row_[i_] >= 0.0f ? -src_row_[i_] : src_row_[i_]))) * (1.0f - opwright_tanh_f32(opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(src_row_[i_])))) * opwright_tanh_f32(opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(src_row_[i_]))))));
             }
             opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }

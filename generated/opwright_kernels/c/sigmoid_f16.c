@@ -50,7 +50,7 @@ static void sigmoid_f16_0_x(void *context_, int64_t part_)
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) >= 0.0f ? 1.0f / (1.0f + opwright_exp_f32(-opwright_from_f16(src_row_[i_]))) : opwright_exp_f32(opwright_from_f16(src_row_[i_])) / (1.0f + opwright_exp_f32(opwright_from_f16(src_row_[i_]))));
+                dst_row_[i_] = opwright_to_f16((opwright_from_f16(src_row_[i_]) >= 0.0f ? 1.0f : opwright_exp_f32(opwright_from_f16(src_row_[i_]) >= 0.0f ? -opwright_from_f16(src_row_[i_]) : opwright_from_f16(src_row_[i_]))) / (1.0f + opwright_exp_f32(opwright_from_f16(src_row_[i_]) >= 0.0f ? -opwright_from_f16(src_row_[i_]) : opwright_from_f16(src_row_[i_]))));
             }
             opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
         }

@@ -60,7 +60,7 @@ static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             const float same_1_ = -((float)beta);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * (same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f / (1.0f + opwright_exp_f32(same_1_ * opwright_from_bf16(src_row_[i_]))) : opwright_exp_f32(same_0_ * opwright_from_bf16(src_row_[i_])) / (1.0f + opwright_exp_f32(same_0_ * opwright_from_bf16(src_row_[i_])))));
+                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : opwright_exp_f32(same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? same_1_ * opwright_from_bf16(src_row_[i_]) : same_0_ * opwright_from_bf16(src_row_[i_]))) / (1.0f + opwright_exp_f32(same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? same_1_ * opwright_from_bf16(src_row_[i_]) : same_0_ * opwright_from_bf16(src_row_[i_])))));
             }
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }

@@ -60,7 +60,7 @@ static void soft_plus_backward_f32_0_x(void *context_, int64_t part_)
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             const float same_1_ = -((float)beta);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = diff_dst_row_[i_] * (same_0_ * src_row_[i_] >= 0.0f ? 1.0f / (1.0f + opwright_exp_f32(same_1_ * src_row_[i_])) : opwright_exp_f32(same_0_ * src_row_[i_]) / (1.0f + opwright_exp_f32(same_0_ * src_row_[i_])));
+                diff_src_row_[i_] = diff_dst_row_[i_] * ((same_0_ * src_row_[i_] >= 0.0f ? 1.0f : opwright_exp_f32(same_0_ * src_row_[i_] >= 0.0f ? same_1_ * src_row_[i_] : same_0_ * src_row_[i_])) / (1.0f + opwright_exp_f32(same_0_ * src_row_[i_] >= 0.0f ? same_1_ * src_row_[i_] : same_0_ * src_row_[i_])));
             }
             opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }

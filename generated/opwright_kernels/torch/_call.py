@@ -14,6 +14,7 @@ import torch
 
 from .._errors import Refusal
 from .._operation import Operation
+from .._rules import dtype_name
 from ._fake import absent, pattern, result
 from ._orders import in_memory, same_order, words_of
 from ._schema import outputs_of
@@ -160,7 +161,9 @@ def autocast(operation: Operation, operator: Kernel) -> Kernel:
     def kernel(*given: Any, **said: Any) -> Any:
         wanted: torch.dtype | None = torch.get_autocast_dtype("cpu")
         if not lowers:
-            told = {(name, str(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])}
+            told = {
+                (name, dtype_name(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])
+            }
             wanted = None if any(told <= row for row in rows) else torch.float32
         with torch.autocast("cpu", enabled=False):
             return operator(*[_cast(value, wanted) for value in given], **said)

@@ -28,6 +28,16 @@ class Contraction:
     right: Read
     roles: Mapping[str, str]
 
+    @property
+    def dense(self) -> bool:
+        """Whether each cell of both reads is used several times; other products take as long as memory does."""
+        return {ROWS, COLUMNS} <= {*self.roles.values()}
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """The letters that products are added up over."""
+        return tuple(letter for letter, role in self.roles.items() if role == REDUCED)
+
 
 def contraction(found: Program, part: Part) -> Contraction | None:
     """What a step contracts; None where it is no contraction.

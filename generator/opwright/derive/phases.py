@@ -4,7 +4,8 @@ In: a program. Out: phases, done one after the other. Within a phase, tasks shar
 in any order: a task is one value of each letter in `own`. Arrays that one phase writes and reads for itself are private
 to a task. The lanes of vectors are neighbours along one letter; which, a call decides among those in `lanes`. Where
 tasks have that letter for themselves, each has a block of it. A contraction is a phase of its own, and so is the copy
-of its sums to an output: both may be left to kernels that know nothing of steps.
+of its sums to an output: both may be left to kernels that know nothing of steps. One that
+reads rows once which another step walks again is fused with that step.
 """
 
 from __future__ import annotations
@@ -233,13 +234,26 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         contracted = contraction(found, part)
         copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
-        if group and not (contracted or copied or group.contraction or group.copies):
+        if group and not (copied or group.copies) and _walk_together(group, part, contracted):
             own = _own(found, [*group.parts, part])
             if own:
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
         phases.append(Phase((part,), _own(found, [part]), (), contracted, copied, added))
     return tuple(phases)
+
+
+def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> bool:
+    """Whether a step may join a phase: where one of both contracts, if rows that it reads once are walked by the other.
+
+    What reads both factors many times is left to the engine of contractions.
+    """
+    for product, others in ((group.contraction, (part,)), (contracted, group.parts)):
+        if product is not None:
+            walked = [{*other.letters} for other in others]
+            if product.dense or not any({*product.reduced} <= letters for letters in walked):
+                return False
+    return True
 
 
 def _late(found: Program) -> list[Part]:

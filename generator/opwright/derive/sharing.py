@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Read, Unary
+from ..language.expr import Call, Expr, Name, Read
 from .program import Array, Formula, Part, Program
 
 COSTLY = frozenset({"exp", "exp2", "log", "log1p", "tanh", "erf", "pow"})
@@ -73,19 +73,7 @@ def _costly(part: Part) -> list[Call]:
 
 def _replaced(part: Part, old: Expr, new: Read) -> Part:
     formulas = tuple(
-        dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, value=_mapped(f.value, old, new)))
+        dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, value=expr.replaced(f.value, old, new)))
         for f in part.formulas
     )
     return dataclasses.replace(part, formulas=formulas)
-
-
-def _mapped(tree: Expr, old: Expr, new: Read) -> Expr:
-    if tree == old:
-        return new
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=_mapped(tree.operand, old, new))
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=_mapped(tree.left, old, new), right=_mapped(tree.right, old, new))
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(_mapped(a, old, new) for a in tree.arguments))
-    return tree

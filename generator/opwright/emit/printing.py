@@ -40,7 +40,9 @@ def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") 
         used = [name for name in dict.fromkeys(n.id for n in expr.walk(node) if isinstance(n, Name)) if name in vectors]
         entries = ", ".join(f"{name.lower()}_" for name in used)
         over = used[0] if len(used) == 1 else f"zip({', '.join(used)})"
-        called = "rules.prod" if function == "prod" else function
+        called = (
+            f"rules.{function}_" if function in ("all", "any") else "rules.prod" if function == "prod" else function
+        )
         return f"{called}({visit(node, 0, True)} for {entries} in {over})"
 
     def visit(node: Expr, level: int, entry: bool) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..memo import memoised
 from .source import Mark, Problem, SpecInvalid, suggestion
@@ -300,6 +300,19 @@ def walk(tree: Expr) -> Iterator[Expr]:
 
 
 @memoised
+def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
+    """A tree with another part in place of each that equals `old`; elements of tensors are parts as a whole."""
+    if tree == old:
+        return new
+    if isinstance(tree, Unary):
+        return replace(tree, operand=replaced(tree.operand, old, new))
+    if isinstance(tree, Binary):
+        return replace(tree, left=replaced(tree.left, old, new), right=replaced(tree.right, old, new))
+    if isinstance(tree, Call):
+        return replace(tree, arguments=tuple(replaced(argument, old, new) for argument in tree.arguments))
+    return tree
+
+
 def names(tree: Expr) -> frozenset[str]:
     """The symbols that a tree mentions, those inside a read's indices too."""
     return frozenset(node.id for node in walk(tree) if isinstance(node, Name))

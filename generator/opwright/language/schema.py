@@ -31,7 +31,7 @@ C_WORDS = frozenset(
     "alignof".split()
 )
 # Builtins that make good names, and that no generated module calls.
-FREE_BUILTINS = frozenset("bin bytes complex filter format hash hex id input iter next oct slice".split())
+FREE_BUILTINS = frozenset("all any bin bytes complex filter format hash hex id input iter next oct slice sum".split())
 RESERVED = C_WORDS | {*keyword.kwlist, *keyword.softkwlist} | frozenset(dir(builtins)) - FREE_BUILTINS
 RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})
 
@@ -119,7 +119,7 @@ class Word:
         mark = mark_of(node, file)
         if len(text) > 64 or not re.fullmatch(self.pattern, text):
             problems.note(mark, "name", f"{text[:70]!r} is not {self.what} (it must match {self.pattern}, 64 at most)")
-        elif self.identifier and (text in RESERVED or text in expr.FUNCTIONS or text in RESERVED_BY_CALL):
+        elif self.identifier and text in RESERVED | RESERVED_BY_CALL | expr.FUNCTIONS.keys() - FREE_BUILTINS:
             problems.note(mark, "name-reserved", f"'{text}' is a reserved word of C, of Python or of the package")
         return spelled(text, mark)
 

@@ -12,6 +12,8 @@ enum {
     CHUNK_UNITS = 512,         // of terms
     STAGE_BYTES = 8 << 20,     // of right that is packed at a time
     ALONE_BYTES = 512 << 10,   // of right, where a task packs its own
+    NEAR_BYTES = 128 << 10,    // of an operand that is read where it is
+    NEAR_ROWS = 128,           // which do not pay for packing right
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     BLOCK_TILES = 8,           // of a task
     FINISHED_BYTES = 128 << 10, // of sums that a worker holds until they are finished
@@ -33,6 +35,7 @@ typedef struct plan {
     bool alone;                    // each product is a task
     bool copied;                   // left is copied before the tasks of a stage
     bool in_place;                 // left is read where it is
+    bool right_in_place;           // and right: each panel is read by few tiles
     int64_t right_bytes, copied_bytes, left_bytes, sums_bytes;
 } plan;
 
@@ -86,7 +89,9 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
     const bool spread = q->left_row * (int64_t)sizeof(elem) % FAR_APART != 0;
     p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
-                  spread && p->vectors <= 2 * p->wide;
+                  spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES);
+    p->right_in_place = sizeof(elem) == 4 && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
+                        q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= NEAR_BYTES;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
         const int64_t most = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
@@ -104,7 +109,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
             }
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * 4;
-        p->copied = !p->in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES;
+        p->copied = !p->in_place && !p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES;
     }
     if (q->finished) {
         p->share = max(1, min(p->share, FINISHED_BYTES / (p->block * max_rows(p->wide) * LANES * 4)) / p->wide) * p->wide;
@@ -114,7 +119,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->copied_bytes = p->copied ? round_up(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
     const int64_t rows = p->block * max_rows(p->wide);
-    p->right_bytes = p->stage_chunks * p->stage_vectors * vector_bytes;
+    p->right_bytes = p->right_in_place ? 0 : p->stage_chunks * p->stage_vectors * vector_bytes;
     p->left_bytes = p->in_place || p->copied ? 0 : round_up(rows * p->pitch * 4);
     p->sums_bytes = round_up(rows * p->share * LANES * 4);
 }
@@ -228,6 +233,10 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             const bool kept = fits && floats; // in out
             operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &whole, .run_count = 1};
             o.vectors = packed + (before * c->vectors + (first + v) * units) * LANES;
+            if (p->right_in_place) {
+                o.vectors = packed + chunk * p->chunk * q->right_term + (c->first_vector + first + v) * LANES;
+                o.step = q->right_term;
+            }
             o.elements = direct && q->elements;
             o.out_row = direct ? q->out_row : p->share * LANES;
             o.bias_row = chunk == 0 ? 0 : kept ? q->out_row : p->share * LANES;
@@ -277,7 +286,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     const int64_t shares = ceil_div(c->vectors, p->share), first = task % shares * p->share;
     const int64_t tile = task / shares * p->block;
     char *own = c->workers + worker * worker_bytes(p);
-    multiply(p, c, c->packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left, c->out, tile,
+    multiply(p, c, p->right_in_place ? (const unit *)(const void *)c->right : c->packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left, c->out, tile,
              min(p->tiles, tile + p->block), first, min(p->share, c->vectors - first), worker);
 }
 
@@ -288,10 +297,11 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
     product_at(&p->q, task, &left, &right, &out);
     char *own = c->workers + worker * worker_bytes(p);
     unit *packed = (unit *)(void *)(own + p->left_bytes + p->sums_bytes);
-    for (int64_t chunk = 0; chunk < p->chunks; chunk++)
+    for (int64_t chunk = 0; chunk < p->chunks && !p->right_in_place; chunk++)
         pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
+    const unit *panels = p->right_in_place ? (const unit *)(const void *)(c->right + right) : packed;
     for (int64_t tile = 0; tile < p->tiles; tile += p->block)
-        multiply(p, c, packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left + left,
+        multiply(p, c, panels, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left + left,
                  sink_at(&p->q, c->out, out), tile, min(p->tiles, tile + p->block), 0, p->vectors, worker);
 }
 
@@ -357,7 +367,8 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
                 c.vectors = min(p.stage_vectors, p.vectors - c.first_vector);
                 c.chunks = min(p.stage_chunks, p.chunks - c.first_chunk);
                 const int64_t each = ceil_div(PACKED_VECTORS, p.wide) * p.wide;
-                opwright_run(team, pack_task, &c, c.chunks * (ceil_div(c.vectors, each) + (p.copied ? p.blocks : 0)));
+                if (!p.right_in_place)
+                    opwright_run(team, pack_task, &c, c.chunks * (ceil_div(c.vectors, each) + (p.copied ? p.blocks : 0)));
                 opwright_run(team, block_task, &c, p.blocks * ceil_div(c.vectors, p.share));
             }
     }

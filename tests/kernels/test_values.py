@@ -1,0 +1,113 @@
+"""Values that kernels make in another way than a spec writes them, and steps that they fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import opwright_kernels as kernels
+import pytest
+from opwright.derive.phases import staged
+from opwright.language.library import Library
+from support.package import package
+
+BODY = """\
+op: {name}
+revision: 1
+summary: An operation of a test.
+dims: {{size: {{symbol: M, min: 0}}}}
+inputs: [{{name: a, dims: {{X: M}}}}]
+outputs: [{{name: b, dims: {{X: M}}}}]
+dtypes: [{{a: f32, b: f32, accumulate: f32}}]
+semantics:
+  ranges: {{m: M}}
+  steps:
+    - b[m] = {value}
+"""
+LEVEL = """\
+op: Levelled
+revision: 1
+summary: Rows over their weighted sums.
+dims: {rows: {symbol: M, min: 0}, columns: {symbol: N, min: 0}}
+inputs: [{name: a, dims: {X: M, Y: N}}, {name: w, dims: {Y: N}}]
+outputs: [{name: b, dims: {X: M, Y: N}}]
+dtypes: [{a: f32, w: f32, b: f32, accumulate: f32}]
+semantics:
+  ranges: {m: M, n: N}
+  steps:
+    - total[m] += w[n] * a[m, n]
+    - b[m, n] = a[m, n] - total[m]
+"""
+VALUES = {
+    "Cube": "pow(a[m], 3)",
+    "Fourth": "pow(a[m], 4)",
+    "Choice": "select(a[m] >= 0, 1 / (1 + exp(-a[m])), exp(a[m]) / (1 + exp(a[m])))",
+    "Other": "select(a[m] >= 0, 2 * exp(-a[m]), exp(3 * a[m]) - 1)",
+}
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38, 1.0, -1.0, 2e-13, -2e-13, 1e-38]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
+    texts = {f"{name}.yaml": BODY.format(name=name, value=value) for name, value in VALUES.items()}
+    yield package(texts | {"Levelled.yaml": LEVEL}, Path(tmp_path_factory.mktemp("values")), "values_package")
+
+
+def samples() -> np.ndarray:
+    random = np.random.default_rng(5)
+    spread = random.standard_normal(3000) * 2.0 ** random.integers(-40, 30, 3000)
+    return np.concatenate([spread, SPECIAL]).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "exponent"), [("Cube", 3), ("Fourth", 4)])
+def test_a_power_by_a_small_constant_is_rounded_once_and_takes_every_number(
+    name: str, exponent: int, built: tuple[Library, ModuleType]
+) -> None:
+    library, module = built
+    given = samples()
+    with np.errstate(all="ignore"):
+        expected = (given.astype(np.longdouble) ** exponent).astype(np.float32)
+    found = getattr(module, library.op(name).function)(given)
+    assert np.array_equal(found, expected, equal_nan=True)
+    assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
+def test_a_choice_between_calls_of_a_function_is_what_the_chosen_side_gives(built: tuple[Library, ModuleType]) -> None:
+    _, module = built
+    given = samples()
+    with np.errstate(all="ignore"):
+        wide = given.astype(np.float64)
+        z = np.exp(-abs(wide))
+        logistic = np.where(wide >= 0, 1, z) / (1 + z)
+        other = np.where(wide >= 0, 2 * z, np.exp(3 * wide) - 1)
+        for function, expected in ((module.choice, logistic), (module.other, other)):
+            found = function(given)
+            scale = np.spacing(np.maximum(abs(expected), 1).astype(np.float32))
+            close = abs(found - expected) <= 4 * scale
+            assert (close | (np.isnan(found) & np.isnan(expected))).all()
+
+
+def test_a_sum_of_products_that_reads_one_factor_once_is_fused_with_what_follows(
+    built: tuple[Library, ModuleType],
+) -> None:
+    library, module = built
+    assert [len(phase.parts) for phase in staged(library.op("Levelled")).phases] == [2]
+    random = np.random.default_rng(3)
+    for rows, columns in ((5, 70), (40, 3), (0, 4), (4, 0), (33, 129)):
+        a, w = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((rows, columns), (columns,)))
+        assert (module.levelled(a, w) == a - (a @ w)[:, None]).all()
+
+
+def test_maxima_and_sums_over_rows_of_any_length_are_those_of_numpy(isa: str) -> None:
+    random = np.random.default_rng(len(isa))
+    for length in (1, 31, 32, 33, 64, 100, 257):
+        a = random.integers(-50, 50, (7, length)).astype(np.float32)
+        assert (kernels.reduce_max(a, axes=[1], keep_dims=False) == a.max(1)).all()
+        assert (kernels.reduce_min(a, axes=[1], keep_dims=False) == a.min(1)).all()
+        assert (kernels.reduce_sum(a, axes=[1], keep_dims=False) == a.sum(1)).all()
+        a[3, length // 2] = np.nan
+        a[4, length // 3] = np.inf
+        assert (np.isnan(kernels.reduce_max(a, axes=[1], keep_dims=False)) == np.isnan(a.max(1))).all()
+        assert kernels.reduce_max(a, axes=[1], keep_dims=False)[4] == np.inf
