@@ -7,13 +7,20 @@ import subprocess
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import opwright_kernels as ok
 import pytest
+from opwright.oracle import interpret
 from opwright_kernels import _isa
-from support.calls import random_call
+from support.call import Call
+from support.calls import describe, random_call
 from support.generated import FULL, rng
-from support.kernel_driver import build, check, isa_flags, packed
+from support.kernel_driver import build, check, isa_flags, packed, unpacked
+from support.package import package
+from support.random_specs import Draft, accepted, texts_of
+from support.random_windows import form
 from support.rulings import DTYPES, OPERATIONS
+from support.spec_calls import Caller
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 ISA = "neon"
@@ -35,6 +42,32 @@ def test_the_kernels_of_neon_give_what_the_rulings_give_on_aarch64(dtype: str, t
     explained = [ok.explain(call.op, *call.inputs, **call.attributes).variant for call in calls]
     covered = {(variant.op, variant.layouts[0], variant.group_class) for variant in explained}
     assert covered == set(product(OPERATIONS, ("NCX", "NXC"), ("dense", "grouped", "depthwise")))
+
+
+def test_random_normal_forms_agree_with_the_interpreter_on_aarch64(tmp_path: Path) -> None:
+    if shutil.which(EMULATOR) is None:
+        pytest.skip(f"{EMULATOR} is not installed")
+    random, drafts = rng("random forms on aarch64"), dict[str, Draft]()
+    while len(drafts) < (24 if FULL else 2):
+        draft, library = accepted(random, family=lambda random: form(random, ("f32",)))
+        drafts.setdefault(library.ops[0].function, draft)
+    library, module = package(texts_of(drafts.values()), tmp_path, "random_forms_aarch64")
+    names = [op.op for op in library.ops if any(variant.isa == ISA for variant in module.variants(op.op))]
+    program, questions, answers = tmp_path / "driver", tmp_path / "calls", tmp_path / "answers"
+    build(program, ISA, "f32", COMPILER, ("-O1", "-static", *isa_flags(ISA)), module, names)
+    made = []
+    for op in (op for op in library.ops if op.op in names):
+        for call in Caller(op, random).legal(12):
+            inputs = [None if array is None else np.ascontiguousarray(array) for array in call.inputs]
+            made.append((op, Call(op.op, tuple(inputs), call.attributes)))
+    pairs = [packed(call, ISA, 1 + number % 3, module, names) for number, (_, call) in enumerate(made)]
+    questions.write_bytes(b"".join(question for question, _ in pairs))
+    done = subprocess.run([EMULATOR, program, questions, answers], capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[:2000]
+    found = unpacked([like for _, like in pairs], answers.read_bytes())
+    for (op, call), answer in zip(made, found, strict=True):
+        assert np.array_equal(answer, interpret.compute(op, call.inputs, call.attributes)), describe(call)
+    assert len(names) == len(drafts)
 
 
 def test_neon_can_be_named_anywhere_and_is_used_where_the_cpu_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

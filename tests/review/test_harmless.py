@@ -28,7 +28,7 @@ FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 4000 if FULL else 16
 STRUCTURES = 4000 if FULL else 40
 BATCH = 20 if FULL else 5  # edits of one set of specs
-STEP_EDITS = 4000 if FULL else 80
+STEP_EDITS = 4000 if FULL else 40
 STEP_CALLS = 60 if FULL else 8
 EXECUTED = 40 if FULL else 1  # edits whose kernels are run
 CALLS = 1500 if FULL else 60
@@ -131,7 +131,7 @@ def drawn(rng: np.random.Generator) -> dict[str, str]:
 def test_what_edits_of_steps_move_is_what_was_predicted(part: int):
     wrong = []
     with reviewing.remembered():
-        for turn in range(60 if FULL else 4):
+        for turn in range(60 if FULL else 2):
             chance = random.Random(1000 * part + turn)
             texts = chance.choice([*step_edits.shipped(), *STEPS])
             for told, after in step_edits.edits(texts, 5 if FULL else 2, chance):

@@ -5,33 +5,47 @@ In: calls, and what the program is compiled for. Out: what its kernels make of t
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import opwright_kernels as ok
-from opwright_kernels import _interface, _isa
+from opwright_kernels import _isa
 
 from . import rulings
 from .call import Call
 from .calls import describe
 from .compilers import compile_with, engine_names
-from .generated import PACKAGE, function, same
+from .generated import function, same
 from .rulings import OPERATIONS
 
+UNUSED = ("team", "contraction")  # files of the engine that the driver has in another form, or has no calls of
 
-def build(program: Path, isa: str, dtype: str, compiler: str, flags: Sequence[str]) -> None:
+
+def build(
+    program: Path,
+    isa: str,
+    dtype: str,
+    compiler: str,
+    flags: Sequence[str],
+    package: Any = ok,
+    operations: Sequence[str] = tuple(OPERATIONS),
+) -> None:
     """The driver and all kernels of one instruction set and dtype, all but the pool of threads."""
     source = program.with_name("driver.c")
-    source.write_text(_driver(isa, dtype))
-    folder, fast = PACKAGE / "c", isa != "portable"
-    kernels = [folder / f"{function(op)}_{dtype}.c" for op in OPERATIONS]
+    source.write_text(_driver(package, operations, isa, dtype))
+    folder, fast = Path(package.__file__).parent / "c", isa != "portable"
+    kernels = [folder / f"{function(op)}_{dtype}.c" for op in operations]
     if fast:
         kernels = sorted((folder / "entries").glob(f"*_{dtype}*.c"))
-        kernels += [path for path in sorted((folder / "engine").glob("*.c")) if path.name != "team.c"]
-    names = engine_names(isa, dtype)
-    compile_with(compiler, "-std=gnu11", *flags, *names, source, *kernels, "-lm", "-o", program)
+        kernels += [path for path in sorted((folder / "engine").glob("*.c")) if not path.name.startswith(UNUSED)]
+    include = f"-I{folder.parent / 'include'}"
+    compile_with(
+        compiler, "-std=gnu11", include, *flags, *engine_names(isa, dtype), source, *kernels, "-lm", "-o", program
+    )
 
 
 def isa_flags(isa: str) -> tuple[str, ...]:
@@ -39,16 +53,16 @@ def isa_flags(isa: str) -> tuple[str, ...]:
     return next(row.flags for row in _isa.ISAS if row.name == isa)
 
 
-def _kernels(isa: str, dtype: str) -> list[ok.VariantInfo]:
-    chosen = [variant for op in OPERATIONS for variant in ok.variants(op)]
+def _kernels(package: Any, operations: Sequence[str], isa: str, dtype: str) -> list[ok.VariantInfo]:
+    chosen = [variant for op in operations for variant in package.variants(op)]
     return [variant for variant in chosen if (variant.isa, variant.dtype) == (isa, dtype)]
 
 
-def _driver(isa: str, dtype: str) -> str:
+def _driver(package: Any, operations: Sequence[str], isa: str, dtype: str) -> str:
     """The driver for the kernels of one instruction set and dtype."""
     cases = []
-    for number, variant in enumerate(_kernels(isa, dtype)):
-        tensors = sum(role != "shape" for role in OPERATIONS[variant.op].roles)
+    for number, variant in enumerate(_kernels(package, operations, isa, dtype)):
+        tensors = sum(not given.states_shape for given in package._OPERATIONS.named(variant.op).inputs)
         arguments = "".join(f"blocks[{1 + tensor}], " for tensor in range(tensors)) + "blocks[4], blocks[0]"
         if isa == "portable":
             cases.append(f"    case {number}: {variant.name}({arguments}, part, parts); break;\n")
@@ -62,10 +76,13 @@ def _driver(isa: str, dtype: str) -> str:
     return f"{driver}\n{head}\n{{\n{body}\n}}\n"
 
 
-def packed(call: Call, isa: str, parts: int) -> tuple[bytes, np.ndarray]:
+def packed(
+    call: Call, isa: str, parts: int, package: Any = ok, operations: Sequence[str] = tuple(OPERATIONS)
+) -> tuple[bytes, np.ndarray]:
     """A call as the driver reads it, and an array for its answer."""
-    operation = ok._OPERATIONS.named(call.op)
-    inputs, attributes = _interface.bound(operation, call.inputs, call.attributes)
+    operation = package._OPERATIONS.named(call.op)
+    interface = importlib.import_module(f"{package.__name__}._interface")
+    inputs, attributes = interface.bound(operation, call.inputs, call.attributes)
     resolution = operation.resolve(*inputs, *attributes)
     plan = operation.plan(resolution)
     sizes = bytes(plan.ffi.buffer(plan.sizes))
@@ -73,7 +90,7 @@ def packed(call: Call, isa: str, parts: int) -> tuple[bytes, np.ndarray]:
     arrays += [None] * (3 - len(arrays))
     answer = np.empty(resolution.shape, plan.dtype)
     label = operation.rows[resolution.row][0]
-    kernels = [variant.name for variant in _kernels(isa, label)]
+    kernels = [variant.name for variant in _kernels(package, operations, isa, label)]
     number = kernels.index(operation.kernel_name(resolution, isa))
     lengths = [-1 if array is None else array.nbytes for array in arrays]
     head = struct.pack("7q", number, parts, len(sizes), *lengths, answer.nbytes)
@@ -82,9 +99,15 @@ def packed(call: Call, isa: str, parts: int) -> tuple[bytes, np.ndarray]:
 
 def check(calls: Sequence[Call], answers: Sequence[np.ndarray], said: bytes) -> None:
     """Hold what a program wrote against the rulings."""
-    at = 0
-    for call, like in zip(calls, answers, strict=True):
-        answer = np.frombuffer(said[at : at + like.nbytes], np.uint8).view(like.dtype).reshape(like.shape)
-        at += like.nbytes
+    for call, answer in zip(calls, unpacked(answers, said), strict=True):
         assert same(answer, rulings.compute(call)), describe(call)
+
+
+def unpacked(answers: Sequence[np.ndarray], said: bytes) -> list[np.ndarray]:
+    """The results that a program wrote, each like the array that was made for it."""
+    found, at = [], 0
+    for like in answers:
+        found.append(np.frombuffer(said[at : at + like.nbytes], np.uint8).view(like.dtype).reshape(like.shape))
+        at += like.nbytes
     assert at == len(said)
+    return found

@@ -40,15 +40,19 @@ class Gradient:
 
 
 def gradients(operations: Sequence[Operation]) -> dict[str, dict[str, Gradient]]:
-    """By function and input, the operation that computes the gradient; what the input's own spec says comes first."""
+    """By function and input, the operation that computes the gradient.
+
+    What the forward operation says comes before what a gradient says of itself, and of several the first by name.
+    """
     by_name = {operation.name: operation for operation in operations}
     found: dict[str, dict[str, Gradient]] = {operation.function: {} for operation in operations}
     claims = [(forward, by_name.get(one.op), one) for forward in operations for one in forward.relations]
+    claims.sort(key=lambda claim: (claim[0].name, claim[2].op))
     for forward, other, related in claims:
         if related.kind != "gradient_of" and other is not None:
             made = _stated(forward, other, related)
             if made is not None:
-                found[forward.function][related.of] = made
+                found[forward.function].setdefault(related.of, made)
     for backward, origin, related in claims:
         if related.kind == "gradient_of" and origin is not None:
             made = _derived(origin, backward)
