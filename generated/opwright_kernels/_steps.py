@@ -10,7 +10,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from marshal import dumps
 from typing import Any
 
@@ -32,7 +32,6 @@ from ._step_kernels import StepKernels, StepPlan, Steps, is_walkable, walkable
 from ._words import describe
 
 
-@dataclass(frozen=True)
 class StepOperation(StepKernels):
     """An operation of steps that can be called."""
 

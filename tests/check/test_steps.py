@@ -57,6 +57,8 @@ REFUSED = (
     ("bits", "bit_and(src_0[x], src_1[x])", "bit_and(src_0[x])", "expression", "takes 2 arguments"),
     ("avg_pool_backward", "required: true, length: any", "length: any", "shape-of", "every call must give it"),
     ("avg_pool_backward", "shape_of: diff_src", "shape_of: diff_dst", "shape-of", "no output 'diff_dst'"),
+    ("soft_max", "semantics:", "classes:\n  - {name: all}\nsemantics:", "steps-key", "leave it out: kernels of steps take every size"),
+    ("mat_mul", "semantics:", "normal_form: {solve: y, big: src, small: dst, weights: 'weights[b, k, n]'}\nsemantics:", "steps-key", "roles of their letters"),
     ("avg_pool_backward", "dims: {N: N, C: C, X: O}}\noutputs", "dims: {N: N, C: C, X: O}}\n  - {name: shape, shape_of: diff_src}\noutputs", "steps-key", "say it as an attribute"),
     ("nearest", "floor(o * I / T)", "floor(o * I / T) + 1", "neutral", "a spatial axis that a call does not have this must be 0"),
     ("max_pool", "- dst[n, c, o] max= src[n, c, o * S + k * D - P]", "- {do: 'dst[n, c, o] max= src[n, c, o * S + k * D - P]', where: [o > 0]}", "neutral", "this must hold"),

@@ -71,7 +71,7 @@ def campaign(seed: int, specs: int, count: int, isa: str) -> int:
         scratch = importlib.import_module("guarded_package._scratch")
         with instruction_set(module, isa):
             scratch.KEPT = -1  # every call gets memory of its own, no byte more than it asked for
-            scratch._aligned = lambda size: scratch._ffi().from_buffer(
+            scratch._aligned = lambda size: scratch._ffi.from_buffer(
                 np.asarray(Guarded(max(size, 1), bool(random.integers(2)), scratch.ALIGNMENT))
             )
             for op in library.ops:
