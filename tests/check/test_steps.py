@@ -80,7 +80,7 @@ REFUSED = (
     ("stretched", "broadcast_as: factor", "broadcast_as: weights", "broadcast-as", "'weights' is never stretched"),
     ("stretched", "C: C}, broadcast_as: factor", "C: X}, broadcast_as: factor", "broadcast-as", "the same dims"),
     ("stretched", "broadcast: [X], summary", "broadcast: [X], broadcast_as: weights, summary", "broadcast-as", "is an input"),
-    ("stretched", "type: f32, default: \"1\"", "type: \"f32[]\", per: C, default: \"1\"", "broadcast-as", "make it an input"),
+    ("stretched", "attributes:", "attributes:\n  - {name: rates, type: 'f32[]', per: C, default: '1', summary: R.}", "broadcast-as", "make it an input"),
     ("stretched", "{name: weights, dims: {X: X, C: C}", "{name: weights, joined: C, dims: {X: X, C: C}", "broadcast-as", "no arrays are joined"),
     ("stretched", "gain[x, c] +=", "gain[x, c] =", "broadcast-as", "add them up with +="),
     ("stretched", "weights[x, c] * scale", "weights[x, c] * c", "broadcast-as", "'c' can only be an index by itself"),
