@@ -244,7 +244,7 @@ class StepOperation(StepKernels):
         out: Any,
         key: Any,
     ) -> StepPlan:
-        """The plan of a call, which is kept: of one without gaps under its key, else by the strides of its arrays, too."""
+        """The plan of a call, which is kept under its key, and where arrays have gaps by their strides, too."""
         plain = all(array.flags.c_contiguous for array in arrays.values())
         unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
         alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says

