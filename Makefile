@@ -9,7 +9,7 @@ PIP_FLAGS ?=
 # The tests that compile no kernel and start no process.
 QUICK := $(wildcard tests/language tests/check tests/derive tests/emit tests/oracle)
 
-.PHONY: help demo test test-quick coverage test-hard bench peers generate check lint clean
+.PHONY: help demo test test-quick coverage test-hard bench peers wheel generate check lint clean
 
 help:
 	@echo 'make demo        generate, build, upsample a photograph, execute a oneDNN graph dump'
@@ -19,6 +19,7 @@ help:
 	@echo 'make coverage    run every test and show which lines of the generator none reaches'
 	@echo 'make bench       time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
 	@echo 'make peers       install what some tests compare with: PyTorch, oneDNN (2 GB)'
+	@echo 'make wheel       a wheel of the generated package that needs no compiler, in dist/; hours on one core, OPS=Convolution: minutes'
 	@echo 'make generate    write generated/ from spec/ and templates/'
 	@echo 'make check       fail where generated/ is out of date'
 	@echo 'make lint        ruff, its formatter, and mypy --strict'
@@ -43,6 +44,9 @@ bench: $(STAMPS)/bench
 	$(BIN)/opwright bench $(if $(FULL),--full) $(BENCH_FLAGS)
 
 peers: $(STAMPS)/peers
+
+wheel: $(STAMPS)/wheel
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/opwright wheel $(OPS) $(WHEEL_FLAGS)
 
 generate: $(STAMPS)/demo
 	$(BIN)/opwright generate
@@ -74,6 +78,10 @@ $(STAMPS)/test: $(STAMPS)/demo
 
 $(STAMPS)/peers: $(STAMPS)/demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers]'
+	@touch $@
+
+$(STAMPS)/wheel: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[wheel]'
 	@touch $@
 
 $(STAMPS)/bench: $(STAMPS)/demo

@@ -267,9 +267,11 @@ def variants(op: str | None = None) -> tuple[VariantInfo, ...]:
     return tuple(variant for operation in chosen for variant in operation.variants)
 
 
-def build_kernels(*ops: str, progress: Any = None) -> list[str]:
+def build_kernels(*ops: str, progress: Any = None, into: Any = None) -> list[str]:
     """Compile the kernels of some operations, or of all, into the cache; returns the libraries' paths.
 
-    `progress(name, done, total)` is called as each step ends. Raises BuildError where there is no working compiler.
+    `progress(name, done, total)` is called as each step ends. `into` is a folder for kernels of all instruction sets of
+    this platform, such as `_built` in a copy of this package, which then needs no compiler.
+    Raises BuildError where there is no working compiler.
     """
-    return build([_operation_of(op) for op in ops] or list(_OPERATIONS.values()), progress)
+    return build([_operation_of(op) for op in ops] or list(_OPERATIONS.values()), progress, into)

@@ -33,28 +33,24 @@ def folder() -> Path:
         raise BuildError(f"no home folder for the kernel cache ({error}); set OPWRIGHT_CACHE_DIR") from error
 
 
-def sound(target: Target, entry: Path, own: bool = True) -> bool:
+def sound(target: Target, entry: Path) -> bool:
     """Whether the library in `entry` is the one that was put there: loading a truncated one can kill the process."""
     try:
-        with in_use(target, entry, own):
+        with in_use(target, entry):
             return True
     except OSError:
         return False
 
 
 @contextmanager
-def in_use(target: Target, entry: Path, own: bool = True) -> Iterator[Path]:
-    """The library of a sound entry, which nobody clears away as long as this lasts. OSError where it is not sound.
-
-    With `own`, as in the cache, the entry and its files have to be the user's alone.
-    """
-    with _private.opened(entry, own) as at:
-        if own:
-            if not _private.take(at, fcntl.LOCK_SH):
-                raise FileNotFoundError(f"{entry} is being removed")
-            with contextlib.suppress(OSError):
-                os.utime(at)  # used now
-        expected = _private.read("sha256", at, own).decode("ascii", "replace")
-        if hashlib.sha256(_private.read(target.file, at, own)).hexdigest() != expected:
+def in_use(target: Target, entry: Path) -> Iterator[Path]:
+    """The library of a sound entry, which nobody clears away as long as this lasts. OSError where it is not sound."""
+    with _private.opened(entry) as at:
+        if not _private.take(at, fcntl.LOCK_SH):
+            raise FileNotFoundError(f"{entry} is being removed")
+        with contextlib.suppress(OSError):
+            os.utime(at)  # used now
+        expected = _private.read("sha256", at).decode("ascii", "replace")
+        if hashlib.sha256(_private.read(target.file, at)).hexdigest() != expected:
             raise OSError(f"{entry / target.file} has changed since it was built")
         yield entry / target.file

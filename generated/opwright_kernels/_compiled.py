@@ -7,8 +7,7 @@ In: the description of an operation. Out: compiled kernels, built where they are
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from . import _engine, _isa, _load, _specialize, _team
 from ._description import HERE, Description
@@ -19,7 +18,6 @@ _libraries: dict[tuple[str, ...], _load.Library] = {}
 _choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
 
-@dataclass(frozen=True)
 class Compiled(Description):
     """An operation whose kernels can be compiled."""
 
@@ -77,9 +75,14 @@ class Compiled(Description):
             probe=engine.probe,
         )
 
-    def engines(self) -> tuple[Unit, ...]:
-        """What calls may load beside the kernels."""
-        return ()
+    def units(self, has: Callable[[_isa.Isa], bool] | None = None) -> list[Unit]:
+        """The libraries of all dtype rows, for the instruction sets in use or for all that a compiler `has`."""
+        chosen = [
+            (isa, label)
+            for label, _ in self.rows
+            for isa in ([self.choice(label)[0]] if has is None else filter(has, self.isas(label)))
+        ]
+        return [self.unit(isa, label, part) for isa, label in chosen for part in self.parts(isa)]
 
     def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""

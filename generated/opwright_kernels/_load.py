@@ -2,11 +2,11 @@
 """Loads compiled units through cffi.
 
 In: a `Unit`. Out: a `Library` to call, taken from the folder `_built` beside this module, from the user's cache, or
-compiled now into that cache. The cache wants content and toolchain to match. An entry in `_built` (or, where there is
-no compiler, in the cache) serves wherever its content matches: whatever instruction set it uses is named in its flags.
-To ship a library, copy its entry to `_built`.
+compiled now into that cache. The cache wants content and toolchain to match; where there is no compiler, an entry in it
+serves wherever its content matches. What lies in `_built` was compiled from the sources beside it, as `_ship` does, and
+goes by its unit's name: nothing is hashed, so that the first call of an installed package is quick.
 
-What compiles is imported when something has to be: most processes find everything in the cache.
+What compiles, and the cache, are imported when something has to be looked for there.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import os
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import cffi
 
-from . import _cache
 from ._errors import BuildError
-from ._units import Mode, Target, Unit, buildable, targets
+from ._units import Mode, Target, Unit, buildable, modes, targets
 
 if TYPE_CHECKING:
     from ._build import Progress
 
 BUILT = Path(__file__).resolve().parent / "_built"
+SHIPPED = re.compile(r"(\w+)-([0-9a-f]{24})\.(api|abi)\.so")  # a file of it: unit, content, mode
 
 
 @dataclass(frozen=True)
@@ -60,29 +62,50 @@ os.register_at_fork(after_in_child=_forget_lock)
 
 def load(unit: Unit, progress: Progress | None = None) -> Library:
     """The library of `unit`, compiled first where no folder holds it. BuildError where that cannot be done."""
-    wanted = targets(unit)
     try:
-        return _known(wanted) or _find(wanted, BUILT, own=False) or _make(wanted, progress)
+        if library := _shipped_library(unit):
+            return library
+        wanted = targets(unit)
+        return _known(wanted) or _make(wanted, progress)
     except MemoryError as error:
         raise BuildError(f"{unit.name} cannot be built or loaded: there is not enough memory ({error})") from error
 
 
 def fit(unit: Unit) -> str:
     """What keeps `unit` from being had here; empty where it is there already or the compiler takes what it demands."""
-    from . import _compiler
-
-    wanted = targets(unit)
-    folders = [(BUILT, False)]
-    with contextlib.suppress(BuildError):
-        folders.append((_cache.folder(), True))
-    if any(
-        _cache.sound(target, entry, own) for target in wanted for at, own in folders for entry in _entries(target, at)
-    ):
+    if unit.name in shipped():
         return ""
+    from . import _cache, _compiler
+
+    with contextlib.suppress(BuildError):
+        folder = _cache.folder()
+        if any(_cache.sound(target, entry) for target in targets(unit) for entry in _entries(target, folder)):
+            return ""
     try:
         return _compiler.refused(_compiler.find().command, unit.flags, unit.include, unit.probe) if unit.probe else ""
     except BuildError as error:
         return str(error)
+
+
+@cache
+def shipped() -> Mapping[str, tuple[str, Mode, Path]]:
+    """The libraries that came with the package: by unit, the content they were made from, their mode and their file."""
+    try:
+        files = sorted(BUILT.iterdir())
+    except OSError:
+        return {}
+    found = [(SHIPPED.fullmatch(path.name), path) for path in files]
+    return {name[1]: (name[2], cast(Mode, name[3]), path) for name, path in found if name}
+
+
+def _shipped_library(unit: Unit) -> Library | None:
+    """The library of `unit` that came with the package; None where there is none that loads in a mode allowed here."""
+    if unit.name in shipped():
+        content, mode, path = shipped()[unit.name]
+        if mode in modes():
+            with contextlib.suppress(OSError, ImportError):
+                return _opened_file(Target(unit, mode, content), path, path.with_suffix(".log"))
+    return None
 
 
 def _known(wanted: Sequence[Target]) -> Library | None:
@@ -93,24 +116,24 @@ def _entries(target: Target, folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob(f"{target.stem}*")) if not path.suffix]
 
 
-def _find(wanted: Sequence[Target], folder: Path, own: bool) -> Library | None:
-    """The first library in `folder` made from the same content by whatever compiler."""
+def _find(wanted: Sequence[Target], folder: Path) -> Library | None:
+    """The first library in the cache made from the same content by whatever compiler."""
     for target in wanted:
         for entry in _entries(target, folder):
-            if library := _opened(target, entry, own):
+            if library := _opened(target, entry):
                 return library
     return None
 
 
 def _make(wanted: Sequence[Target], progress: Progress | None) -> Library:
     """The library of the first of `wanted` that can be compiled here, from the cache, put there if need be."""
-    from . import _compiler
+    from . import _cache, _compiler
 
     try:
         compiler = _compiler.find()
     except BuildError:
         with contextlib.suppress(BuildError):
-            if library := _find(wanted, _cache.folder(), own=True):
+            if library := _find(wanted, _cache.folder()):
                 return library
         raise
     target, folder = buildable(wanted), _cache.folder()
@@ -120,7 +143,7 @@ def _make(wanted: Sequence[Target], progress: Progress | None) -> Library:
 
     (entry,) = _build.ensure([target], folder, compiler, progress, _loads)
     try:
-        return _open(target, entry, own=True)
+        return _open(target, entry)
     except (OSError, ImportError) as error:
         reason = " ".join(str(error).split())[:1000]
         raise BuildError(
@@ -128,31 +151,41 @@ def _make(wanted: Sequence[Target], progress: Progress | None) -> Library:
         ) from error
 
 
-def _open(target: Target, entry: Path, own: bool) -> Library:
+def _open(target: Target, entry: Path) -> Library:
     """The library in `entry`. OSError or ImportError where it is missing, broken or made for another system."""
+    from . import _cache
+
     with _loading:
         if library := _loaded.get(target.module):
             return library
-        with _cache.in_use(target, entry, own) as path:
-            if target.mode == "abi":
-                ffi: Any = cffi.FFI()
-                ffi.cdef(target.unit.cdef)
-                lib = ffi.dlopen(str(path), os.RTLD_NOW)
-            else:
-                loader = importlib.machinery.ExtensionFileLoader(target.module, str(path))
-                spec = importlib.util.spec_from_loader(target.module, loader)
-                assert spec is not None  # given a loader, there is always one
-                module: Any = importlib.util.module_from_spec(spec)
-                loader.exec_module(module)
-                ffi, lib = module.ffi, module.lib
-        library = _loaded[target.module] = Library(ffi, lib, target.mode, path, entry / "build.log")
+        with _cache.in_use(target, entry) as path:
+            return _opened_file(target, path, entry / "build.log")
+
+
+def _opened_file(target: Target, path: Path, log: Path) -> Library:
+    """The library in a file. OSError or ImportError where it is broken or made for another system."""
+    with _loading:
+        if library := _loaded.get(target.module):
+            return library
+        if target.mode == "abi":
+            ffi: Any = cffi.FFI()
+            ffi.cdef(target.unit.cdef)
+            lib = ffi.dlopen(str(path), os.RTLD_NOW)
+        else:
+            loader = importlib.machinery.ExtensionFileLoader(target.module, str(path))
+            spec = importlib.util.spec_from_loader(target.module, loader)
+            assert spec is not None  # given a loader, there is always one
+            module: Any = importlib.util.module_from_spec(spec)
+            loader.exec_module(module)
+            ffi, lib = module.ffi, module.lib
+        library = _loaded[target.module] = Library(ffi, lib, target.mode, path, log)
         return library
 
 
-def _opened(target: Target, entry: Path, own: bool = True) -> Library | None:
+def _opened(target: Target, entry: Path) -> Library | None:
     """The library in `entry`, None where it cannot be loaded."""
     try:
-        return _open(target, entry, own)
+        return _open(target, entry)
     except (OSError, ImportError):
         return None
 

@@ -37,7 +37,7 @@ CACHE_LINE = 64
 SERIAL_TERMS = 2**18
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """A resolved signature, ready to run: all that a repeated call would otherwise look up again."""
 
@@ -62,7 +62,6 @@ class Plan:
     specialisation: _specialize.Special | None = None
 
 
-@dataclass(frozen=True)
 class Operation(Compiled):
     """An operation that can be called."""
 

@@ -7,7 +7,6 @@ that names the rule, the argument, what was given and what is expected. Nothing 
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -155,6 +154,8 @@ def word(name: str, value: object, words: Words) -> str:
     allowed = ", ".join(repr(spelling) for spelling in words.spellings)
     if given in words.refused:
         raise Refusal(f"{name}-value", name, repr(given), f"one of {allowed}: {words.refused[given]}")
+    import difflib  # for the sake of import time, as refusals are rare
+
     near = difflib.get_close_matches(given[:80].lower(), words.spellings, n=1, cutoff=0.5)
     raise Refusal(
         f"{name}-value", name, literal(given[:80]), f"one of {allowed}", words.spellings[near[0]] if near else None

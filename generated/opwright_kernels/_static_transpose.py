@@ -121,7 +121,7 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("x", True, (("dst", "X"), ("src", "X"), )), ),
+        (Lanes("x", True, (("dst", "X"), ("src", "X"), ), True), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={},

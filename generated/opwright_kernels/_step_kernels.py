@@ -70,7 +70,7 @@ class Steps:
         return {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepPlan:
     """A call whose kernel needs nothing but the addresses of its arrays."""
 
@@ -93,7 +93,7 @@ class StepPlan:
     keeps: tuple[Any, ...]  # what other pointers lead to
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepKernels(Operation):
     """What the generated module says of an operation of steps."""
 
@@ -224,15 +224,19 @@ class StepKernels(Operation):
         """For `explain`: the phases that the engine of contractions computes, and how."""
         return [(f"{one.left} * {one.right}", one.told()) for one in plan.products]
 
-    def engines(self) -> tuple[Unit, ...]:
-        """The libraries of the engine of contractions that calls may need."""
+    def units(self, has: Callable[[_isa.Isa], bool] | None = None) -> list[Unit]:
+        """The libraries of all dtype rows, and of the engine of contractions that their calls may need."""
         labels = set()
         for number, (_, row) in enumerate(self.rows):
             for one in self.contractions:
                 dtypes = {row.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 labels.add(_contractions.label_of({DTYPES[name] for name in dtypes}, DTYPES[self.accumulate[number]]))
-        best = [(label, _contractions.best(label)) for label in sorted(label for label in labels if label)]
-        return tuple(_contractions.unit(isa, label) for label, isa in best if isa is not None)
+        return super().units(has) + [
+            _contractions.unit(isa, label)
+            for label in sorted(filter(None, labels))
+            for isa in ([_contractions.best(label)] if has is None else filter(has, _contractions.isas(label)))
+            if isa is not None
+        ]
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":

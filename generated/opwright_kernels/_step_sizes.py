@@ -12,7 +12,7 @@ from typing import Any
 
 from ._arrays import Array
 from ._axes import Places
-from ._schedules import Candidate, Lanes, Schedule, chosen
+from ._schedules import ENOUGH, Candidate, Lanes, Schedule, chosen
 
 LINE = 64  # bytes; what tasks of different threads write begins at lines of its own
 
@@ -141,11 +141,22 @@ class Sizes:
                     continue
                 extents.append(runs[symbol][0][-1] if symbol else self.arrays[name].shape[spots[-1]])
                 steps += strides[-1:]
-            candidates.append(Candidate(letter, max(extents), tuple(steps)))
+            candidates.append(
+                Candidate(letter, max(extents), tuple(steps), letter.moves and self.crossed(letter, runs))
+            )
         number, row = chosen(candidates)
         if row is not None:
             self.schedules.append((letters[number].letter, row))
         return number
+
+    def crossed(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
+        """Whether tiles copy the second tensor to the first: `opwright_moved` of c/rows.h asks for the same."""
+        (to, axis), (source, _) = letter.walks
+        extents = runs[self.info(to).axes[axis]][0]
+        written, read = (self.strides(name, own, runs) for name, own in letter.walks)
+        across = next((n for n, step in enumerate(read[:-1]) if step == 1), None)
+        alike = self.arrays[to].dtype == self.arrays[source].dtype
+        return alike and across is not None and written[-1] == 1 and min(extents[-1], extents[across]) >= ENOUGH
 
     def memory(self, lanes: Sequence[int], values: dict[str, Any], unstored: Container[str]) -> Memory:
         """Where each array between steps begins: those that all tasks share, then those of a task."""

@@ -5,7 +5,6 @@ In: fields that generated code fills in. Out: the variants, and the places of ru
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +107,7 @@ class TensorSpec:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Description:
     """What the generated module says of an operation."""
 
@@ -187,5 +186,7 @@ class Description:
 @cache
 def provenance() -> dict[str, dict[str, dict[str, str]]]:
     """Where the spec says what: operation to rule or value to file:line, and to the sentences of values."""
+    import json
+
     loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
     return loaded

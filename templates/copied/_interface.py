@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from . import _specialize, _team, _threads
+from . import _specialize, _steps, _team, _threads
 from ._description import API
 from ._errors import Refusal
 from ._operation import Operation
 from ._words import shortened
+
+# What operations of steps run on is imported with the package, so that no first call has to.
+RUNTIME = _steps
 
 
 class Operations(Mapping[str, Operation]):
@@ -82,16 +86,17 @@ def infer_shape(operation: Operation, inputs: Sequence[Any], attributes: Sequenc
         raise operation.refused(refusal) from None
 
 
-def build(operations: Sequence[Operation], progress: Any = None) -> list[str]:
-    """Compile the kernels of operations for the instruction sets in use; the libraries' paths."""
-    from . import _build  # which most processes need not
+def build(operations: Sequence[Operation], progress: Any = None, into: Any = None) -> list[str]:
+    """Compile the kernels of operations; the libraries' paths.
 
-    units = [_team.UNIT]
-    for operation in operations:
-        chosen = [(operation.choice(label)[0], label) for label, _ in operation.rows]
-        found = [operation.unit(isa, label, part) for isa, label in chosen for part in operation.parts(isa)]
-        units += {unit.name: unit for unit in (*found, *operation.engines())}.values()
-    return [str(path) for path in _build.build(units, progress)]
+    Those for the instruction sets in use go into the cache; those for all that the platform has, into a folder `into`.
+    """
+    from . import _build, _ship  # which most processes need not
+
+    if into is not None:
+        return [str(path) for path in _ship.ship(operations, Path(into), progress)]
+    units = {unit.name: unit for operation in operations for unit in operation.units()}
+    return [str(path) for path in _build.build([_team.UNIT, *units.values()], progress)]
 
 
 def set_num_threads(n: int) -> None:

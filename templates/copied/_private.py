@@ -115,25 +115,23 @@ def _own_group(group: int) -> bool:
 
 
 @contextmanager
-def opened(entry: Path, own: bool) -> Iterator[int]:
-    """A folder, open as long as this lasts; with `own`, PermissionError unless it is the user's alone."""
-    at = os.open(entry, os.O_RDONLY | (_FOLDER if own else os.O_DIRECTORY | os.O_CLOEXEC))
+def opened(entry: Path) -> Iterator[int]:
+    """A folder, open as long as this lasts. PermissionError unless it is the user's alone."""
+    at = os.open(entry, os.O_RDONLY | _FOLDER)
     try:
-        if own:
-            _check_file(os.fstat(at), entry.name)
+        _check_file(os.fstat(at), entry.name)
         yield at
     finally:
         os.close(at)
 
 
-def read(name: str, at: int, own: bool) -> bytes:
-    """The bytes of a file in an open folder; with `own`, PermissionError unless it is the user's alone."""
-    with open(os.open(name, os.O_RDONLY | (NO_LINK if own else os.O_CLOEXEC), dir_fd=at), "rb") as file:
+def read(name: str, at: int) -> bytes:
+    """The bytes of a file in an open folder. PermissionError unless it is the user's alone."""
+    with open(os.open(name, os.O_RDONLY | NO_LINK, dir_fd=at), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise PermissionError(f"{name} is not a file")
-        if own:
-            _check_file(status, name)
+        _check_file(status, name)
         return file.read()
 
 

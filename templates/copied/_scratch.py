@@ -6,10 +6,9 @@ In: a number of bytes. Out: memory of at least that size, aligned to 64 bytes, w
 from __future__ import annotations
 
 import threading
-from functools import cache
 from typing import Any
 
-import cffi
+import _cffi_backend
 import numpy as np
 
 ALIGNMENT = 64
@@ -18,6 +17,7 @@ KEPT = 64 * 2**20  # bytes that a thread keeps at the most; what a call needs be
 POISON: int | None = None
 
 _own = threading.local()
+_ffi: Any = _cffi_backend.FFI()  # cffi.FFI would import a parser of C, which takes longer than a first call
 
 
 def memory(size: int) -> Any:
@@ -36,16 +36,11 @@ def memory(size: int) -> Any:
         if size <= KEPT:
             _own.memory = kept
     if POISON is not None:
-        _ffi().buffer(kept)[:] = bytes([POISON]) * len(kept)
+        _ffi.buffer(kept)[:] = bytes([POISON]) * len(kept)
     return kept
 
 
 def _aligned(size: int) -> Any:
     raw = np.empty(size + ALIGNMENT - 1, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return _ffi().from_buffer(raw[start : start + size])  # which keeps the array alive
-
-
-@cache
-def _ffi() -> Any:
-    return cffi.FFI()  # which imports a parser of C: a third of what importing this package would take
+    return _ffi.from_buffer(raw[start : start + size])  # which keeps the array alive

@@ -9,7 +9,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from marshal import dumps
 from typing import Any
 
@@ -31,7 +31,6 @@ from ._step_kernels import StepKernels, StepPlan, Steps, is_walkable, walkable
 from ._words import describe
 
 
-@dataclass(frozen=True)
 class StepOperation(StepKernels):
     """An operation of steps that can be called."""
 
@@ -244,13 +243,18 @@ class StepOperation(StepKernels):
         out: Any,
         key: Any,
     ) -> StepPlan:
-        """The plan of a call; that of one without gaps is kept."""
-        plan = self.planned_steps(resolution, arrays)
+        """The plan of a call, which is kept under its key, and where arrays have gaps by their strides, too."""
         plain = all(array.flags.c_contiguous for array in arrays.values())
         unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
         alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
-        if plain and not alone and key is not None:
-            _remember.remember(key, plan)
+        if alone or key is None:
+            return self.planned_steps(resolution, arrays)
+        kept = key if plain else (key, *[array.strides for array in arrays.values()])
+        found = None if plain else CALLS.get(kept)
+        if found is None:
+            found = self.planned_steps(resolution, arrays)
+            _remember.remember(kept, found)
+        plan: StepPlan = found
         return plan
 
     def pieces(

@@ -9,9 +9,7 @@ cffi. `toolchain` hashes who made it: the compiler's own version output and the 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import re
 import sys
 import sysconfig
@@ -93,10 +91,11 @@ class Target:
 
 def targets(unit: Unit) -> list[Target]:
     """The unit in the modes to look for, the better one first. BuildError where OPWRIGHT_FFI names no mode."""
-    return [target(unit, mode) for mode in _modes()]
+    return [target(unit, mode) for mode in modes()]
 
 
-def _modes() -> tuple[Mode, ...]:
+def modes() -> tuple[Mode, ...]:
+    """The modes that OPWRIGHT_FFI allows, the better one first. BuildError where it names no mode."""
     wanted = os.environ.get("OPWRIGHT_FFI")
     if not wanted:
         return "api", "abi"
@@ -107,7 +106,7 @@ def _modes() -> tuple[Mode, ...]:
 
 def target(unit: Unit, mode: Mode) -> Target:
     """The unit in one mode."""
-    parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, platform.machine()]
+    parts: list[str | bytes] = [_RECIPE, unit.name, mode, unit.cdef, *unit.flags, sys.platform, os.uname().machine]
     parts += ["tuning", *unit.tuning, unit.probe]
     parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
     parts += [target(needed, "object").content for needed in unit.needs]
@@ -145,6 +144,8 @@ def _included(file: Path, unit: Unit) -> list[tuple[tuple[Path, ...], str]]:
 
 def digest(parts: Sequence[str | bytes]) -> str:
     """SHA-256 over `parts`, each with its length, so that no two lists of parts look alike."""
+    import hashlib  # which loads OpenSSL; a package that was shipped with its kernels hashes nothing
+
     total = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part

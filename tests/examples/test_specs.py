@@ -60,12 +60,30 @@ def activated(src: Any, weights: Any, residual: Any, bias: Any) -> Any:
     return residual + 0.5 * level * (1 + np.vectorize(math.erf)(level / math.sqrt(2)))
 
 
+KEY, QUARTER = 0x548C9DECBCE65297, 2**30
+
+
+def masked(src: Any) -> Any:
+    """Squares, a generator of random numbers that counts, in Python's own integers."""
+
+    def word(number: int) -> int:
+        x = y = number * KEY % 2**64
+        z = (y + KEY) % 2**64
+        for added in (y, z, y):
+            x = (x * x + added) % 2**64
+            x = (x >> 32 | x << 32) % 2**64
+        return (x * x + z) % 2**64 >> 32
+
+    return np.array([word(number) < QUARTER for number in range(src.size)]).reshape(src.shape)
+
+
 CALLS: tuple[tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]], ...] = (
     ("rotary_embedding", (real(2, 5, 8), real(5, 4), real(5, 4)), {}, rotated),
     ("causal_scores", (real(4, 5, 8), real(2, 7, 8)), {}, shares),
     ("squared_distances", (real(5, 9), real(4, 9)), {}, lambda a, b: ((a[:, None] - b) ** 2).sum(-1)),
     ("locally_connected", (real(2, 3, 11), real(5, 4, 3, 3)), {"stride": 2}, local),
     ("cost_volume", (real(2, 3, 4, 9), real(2, 3, 4, 9)), {"shifts": 3}, matched),
+    ("random_mask", (np.zeros((7, 30), np.int32),), {"key": KEY, "threshold": QUARTER}, masked),
     ("linear_gelu_residual", (real(2, 5, 6), real(4, 6), real(2, 5, 4), real(4)), {}, activated),
 )
 

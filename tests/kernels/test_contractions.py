@@ -199,6 +199,18 @@ def test_sums_go_to_the_output_itself_where_a_call_adds_no_bias(made: Made) -> N
         assert [product.way for product in plan.products] == [2 if given else 1]
 
 
+def test_views_of_the_same_strides_are_planned_once(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = made[1]
+    operation = type(sys.modules[f"{kernels.__name__}._mat_mul"].OPERATION)
+    planned, plan = [], operation.planned_steps
+    monkeypatch.setattr(operation, "planned_steps", lambda *given: planned.append(1) or plan(*given))
+    wide = np.arange(240, dtype=np.float32).reshape(12, 20) % 7
+    views = [wide[:6, :10], wide[6:, 10:], wide[:6, ::2], wide[::2, 1::2], np.asfortranarray(wide)[:6, :10]]
+    for view in [*views, *views]:
+        assert (kernels.mat_mul(view, view.T) == view @ view.T).all()
+    assert len(planned) == 4
+
+
 def test_what_follows_a_product_cell_by_cell_needs_no_memory_for_the_sums(made: Made) -> None:
     kernels = made[1]
     told = []

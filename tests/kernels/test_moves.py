@@ -56,3 +56,9 @@ def test_a_copy_keeps_all_bits_of_what_it_copies(isa: str) -> None:
     for dtype in ("bf16", "f16"):
         copied = kernels.reorder(every.view(DTYPES[dtype]))
         assert (copied.view(np.uint16) == every).all(), dtype
+
+
+def test_explain_names_tiles_where_axes_lie_across_each_other_and_nowhere_else() -> None:
+    for shape, order, tiles in (((20, 30), [1, 0], True), ((20, 8), [1, 0], False), ((4, 20, 30), [1, 0, 2], False)):
+        told = str(kernels.explain("static_transpose", np.zeros(shape, np.float32), order=order))
+        assert ("lanes along x: tiles: squares" in told) is tiles, shape

@@ -111,3 +111,16 @@ def test_maxima_and_sums_over_rows_of_any_length_are_those_of_numpy(isa: str) ->
         a[4, length // 3] = np.inf
         assert (np.isnan(kernels.reduce_max(a, axes=[1], keep_dims=False)) == np.isnan(a.max(1))).all()
         assert kernels.reduce_max(a, axes=[1], keep_dims=False)[4] == np.inf
+
+
+@pytest.mark.parametrize("beta", [2.0, 3.0, 0.5, -1.0, 0.0, 4.0])
+def test_a_power_whose_exponent_a_call_says_keeps_to_its_bound(beta: float) -> None:
+    given = samples()
+    with np.errstate(all="ignore"):
+        expected = np.power(given.astype(np.longdouble), np.longdouble(beta))
+        rounded = expected.astype(np.float32)
+        found = kernels.power(given, beta=beta)
+        assert (np.isnan(found) == np.isnan(rounded)).all()
+        assert (np.isinf(found) == np.isinf(rounded)).all()
+        finite = np.isfinite(rounded)
+        assert (abs(found - expected)[finite] <= 0.51 * np.spacing(abs(rounded[finite]))).all()

@@ -18,9 +18,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(_load, "BUILT", tmp_path / "none")
+    _load.shipped.cache_clear()
     before = dict(_load._loaded)
     _load._loaded.clear()
     yield tmp_path / "cache"
+    _load.shipped.cache_clear()
     _load._loaded.update(before)
 
 

@@ -12,7 +12,7 @@ import opwright_kernels as ok
 import pytest
 from opwright_kernels import _build, _compiler, _load, _units
 from support.generated import PACKAGE
-from support.units import damage_truncate, entries, in_child, make_unit, modes
+from support.units import entries, in_child, make_unit, modes
 
 if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
     pytest.skip("a C compiler is missing", allow_module_level=True)
@@ -208,28 +208,43 @@ def test_many_units_are_built_with_their_progress_told(tmp_path):
 # --- libraries that come with the package
 
 
+def ship(unit, path, built, monkeypatch):
+    """The library at `path` as a file of a package's folder of built ones."""
+    target = next(target for target in _units.targets(unit) if target.file == path.name)
+    built.mkdir()
+    shipped = built / f"{unit.name}-{target.content}.{target.mode}.so"
+    shutil.copy(path, shipped)
+    monkeypatch.setattr(_load, "BUILT", built)
+    _load.shipped.cache_clear()
+    return shipped
+
+
 @pytest.mark.parametrize("mode", modes)
 def test_a_library_beside_the_package_needs_neither_compiler_nor_cache(unit, cache, monkeypatch, tmp_path, mode):
     monkeypatch.setenv("OPWRIGHT_FFI", mode)
     (path,) = _build.build([unit])
-    built = tmp_path / "_built"
-    shutil.copytree(path.parent, built / path.parent.name)
+    shipped = ship(unit, path, tmp_path / "_built", monkeypatch)
     shutil.rmtree(cache)
-    monkeypatch.setattr(_load, "BUILT", built)
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert _load.fit(unit) == ""
     library = _load.load(unit)
     assert library.lib.twice(21) == 42
-    assert library.path.is_relative_to(built)
+    assert library.path == shipped
     assert not cache.exists()
 
 
 def test_a_broken_library_beside_the_package_is_passed_over(unit, cache, monkeypatch, tmp_path):
     (path,) = _build.build([unit])
-    built = tmp_path / "_built"
-    shutil.copytree(path.parent, built / path.parent.name)
-    damage_truncate(built / path.parent.name / path.name)
-    monkeypatch.setattr(_load, "BUILT", built)
+    ship(unit, path, tmp_path / "_built", monkeypatch).write_bytes(b"\x7fELF")
     assert _load.load(unit).path == path
+
+
+def test_a_library_beside_the_package_made_for_another_mode_is_passed_over(unit, cache, monkeypatch, tmp_path):
+    (path,) = _build.build([unit])
+    ship(unit, path, tmp_path / "_built", monkeypatch)
+    other = "abi" if path.parent.name.startswith(_units.target(unit, "api").stem) else "api"
+    monkeypatch.setenv("OPWRIGHT_FFI", other)
+    assert _load.load(unit).path.is_relative_to(cache)
 
 
 def test_the_folder_works_under_another_name_and_shares_the_cache(unit, cache, tmp_path):

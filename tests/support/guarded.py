@@ -54,7 +54,7 @@ def guarded(array: np.ndarray, high: bool) -> np.ndarray:
 
 def campaign(seed: int, count: int) -> int:
     """Random calls on guarded inputs, outputs and scratch memory, on 1 to 8 threads; how many were right."""
-    random, ffi = rng("guard pages", seed), _scratch._ffi()
+    random, ffi = rng("guard pages", seed), _scratch._ffi
     _scratch.KEPT, _scratch.POISON = -1, 0xFF  # every call gets memory of its own, no byte more than it asked for
     high = True
     _scratch._aligned = lambda size: ffi.from_buffer(np.asarray(Guarded(max(size, 1), high, _scratch.ALIGNMENT)))

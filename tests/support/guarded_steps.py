@@ -1,7 +1,8 @@
 """Kernels of steps between pages that nobody may touch, with undefined behaviour ending the process.
 
-In: a seed, how many specs of tests/data, how many calls of each, an instruction set. Out: the calls that were right;
-the last one printed to stderr is the one that crashed.
+In: a seed, how many specs, how many calls of each, an instruction set. Half of the specs are those of tests/data, the
+others are random ones, of steps and of products. Out: the calls that were right; the last one printed to stderr is the
+one that crashed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from typing import Any
 import numpy as np
 from opwright.oracle.run_steps import compute_steps
 
+from . import random_contractions
 from .generated import rng
 from .guarded import Guarded, guarded
 from .package import package
+from .random_specs import accepted, texts_of
+from .random_steps import steps
 from .spec_packages import environment, instruction_set
 from .step_calls import StepCall, StepCaller
 from .step_verdicts import PRECISION, difference, outputs, rounds
@@ -40,22 +44,34 @@ def bordering(array: Any, random: np.random.Generator) -> Any:
     return guarded(np.ascontiguousarray(array[back]).reshape(array.shape), high)[back]
 
 
+def drawn(random: np.random.Generator, count: int) -> dict[str, str]:
+    """Texts of specs: of tests/data, of random steps, and of sums of products."""
+    paths = sorted([*(DATA / "formulas").glob("*.yaml"), *(DATA / "steps").glob("*.yaml")])
+    texts = {
+        paths[at].name: paths[at].read_text(encoding="utf-8") for at in random.permutation(len(paths))[: count // 2]
+    }
+    drafts = {}
+    while len(drafts) < count // 4:
+        draft, library = accepted(random, family=steps)
+        drafts.setdefault(library.ops[0].function, draft)
+    products = count - count // 2 - count // 4
+    texts |= {f"product_{n}.yaml": random_contractions.draw(random, f"Product{n}").text for n in range(products)}
+    return texts | texts_of(drafts.values())
+
+
 def campaign(seed: int, specs: int, count: int, isa: str) -> int:
     """Calls on guarded inputs, outputs and scratch memory; how many were right."""
     random = rng("guarded steps", seed, isa)
-    paths = sorted([*(DATA / "formulas").glob("*.yaml"), *(DATA / "steps").glob("*.yaml")])
-    chosen = {paths[at].stem: paths[at] for at in random.permutation(len(paths))[:specs]}
-    folder, right = Path(tempfile.mkdtemp()), 0
+    texts, folder, right = drawn(random, specs), Path(tempfile.mkdtemp()), 0
     compiler = folder / "sanitized-cc"
     compiler.write_text(SANITIZED)
     compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
     with environment(CC=str(compiler), OPWRIGHT_FFI="abi", OPWRIGHT_CACHE_DIR=str(folder / "cache")):
-        texts = {path.name: path.read_text(encoding="utf-8") for path in chosen.values()}
         library, module = package(texts, folder, "guarded_package")
         scratch = importlib.import_module("guarded_package._scratch")
         with instruction_set(module, isa):
             scratch.KEPT = -1  # every call gets memory of its own, no byte more than it asked for
-            scratch._aligned = lambda size: scratch._ffi().from_buffer(
+            scratch._aligned = lambda size: scratch._ffi.from_buffer(
                 np.asarray(Guarded(max(size, 1), bool(random.integers(2)), scratch.ALIGNMENT))
             )
             for op in library.ops:

@@ -4,7 +4,7 @@ In: requests, pickled, over the connection whose descriptor is the second argume
 Out: one answer for each request. Requests are dictionaries:
 
 - `{"ops": [...]}` builds and finalizes a graph; the answer lists for each partition whether the library supports it.
-- `{"ops": [one], "arrays": {tensor id: array}}` also compiles and executes it; the answer is the output array.
+- `{"ops": [one], "arrays": {tensor id: array}}` also compiles and executes it; the answer is the output array, or a list of several.
 
 An op is `{"kind", "attributes", "inputs", "outputs"}`. A tensor is `{"id", "dtype", "dims", "strides"}`, with "layout"
 ("strided" unless given) and "property" ("undef" unless given); dims and strides of None mean unknown, also entry by
@@ -44,30 +44,50 @@ STATUS = [
     "invalid_shape",
     "invalid_data_type",
 ]
-DTYPES = {"f16": (1, np.float16), "bf16": (2, ml_dtypes.bfloat16), "f32": (3, np.float32), "s32": (4, np.int32)}
+DTYPES = {
+    "f16": (1, np.float16),
+    "bf16": (2, ml_dtypes.bfloat16),
+    "f32": (3, np.float32),
+    "s32": (4, np.int32),
+    "s8": (5, np.int8),
+    "u8": (6, np.uint8),
+    "boolean": (8, np.bool_),
+    "f8_e5m2": (9, ml_dtypes.float8_e5m2),
+    "f8_e4m3": (10, ml_dtypes.float8_e4m3fn),
+}
 LAYOUTS = {"undef": 0, "any": 1, "strided": 2}
 PROPERTIES = {"undef": 0, "variable": 1, "constant": 2}
+# In the order of dnnl_graph_op_kind_t; two of them are no operations.
 KINDS = {
-    "Convolution": 13,
-    "ConvolutionBackwardData": 14,
-    "ConvolutionBackwardWeights": 15,
-    "ConvTranspose": 16,
-    "ConvTransposeBackwardData": 17,
-    "ConvTransposeBackwardWeights": 18,
-    "ReLU": 58,
+    name: number
+    for number, name in enumerate(
+        "Abs AbsBackward Add AvgPool AvgPoolBackward BatchNormTrainingBackward BatchNormForwardTraining BatchNormInference "
+        "BiasAdd BiasAddBackward Clamp ClampBackward Concat Convolution ConvolutionBackwardData ConvolutionBackwardWeights "
+        "ConvTranspose ConvTransposeBackwardData ConvTransposeBackwardWeights Dequantize Divide DynamicDequantize "
+        "DynamicQuantize Elu EluBackward End Exp GELU GELUBackward HardSwish HardSwishBackward Interpolate "
+        "InterpolateBackward LayerNorm LayerNormBackward LeakyReLU Log LogSoftmax LogSoftmaxBackward MatMul Maximum MaxPool "
+        "MaxPoolBackward Minimum Mish MishBackward Multiply PReLU PReLUBackward Quantize Reciprocal ReduceL1 ReduceL2 "
+        "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReLU ReLUBackward Reorder Round Sigmoid SigmoidBackward SoftMax "
+        "SoftMaxBackward SoftPlus SoftPlusBackward Sqrt SqrtBackward Square SquaredDifference StaticReshape StaticTranspose "
+        "Subtract Tanh TanhBackward TypeCast Wildcard HardSigmoid HardSigmoidBackward Select Pow GroupNorm GenIndex "
+        "GreaterEqual RMSNorm Dropout".split()
+    )
 }
+# By the first number of each range of dnnl_graph_op_attr_t: reals, lists of reals, integers, lists, truths, texts.
 ATTRIBUTES = {
-    "groups": 0x32,
-    "dilations": 0x41,
-    "dst_shape": 0x42,
-    "output_padding": 0x45,
-    "pads_begin": 0x46,
-    "pads_end": 0x47,
-    "strides": 0x4B,
-    "weights_shape": 0x4C,
-    "auto_pad": 0x81,
-    "data_format": 0x83,
-    "weights_format": 0x87,
+    name: first + number
+    for first, names in {
+        0x1: "alpha beta epsilon max min momentum",
+        0x20: "scales",
+        0x30: "axis begin_norm_axis groups",
+        0x40: "axes dilations dst_shape kernel order output_padding pads_begin pads_end shape sizes src_shape strides "
+        "weights_shape zps group_shape",
+        0x60: "exclude_pad keep_dims keep_stats per_channel_broadcast special_zero transpose_a transpose_b use_affine "
+        "use_dst",
+        0x80: "auto_broadcast auto_pad coordinate_transformation_mode data_format mode qtype rounding_type weights_format "
+        "accumulation_mode",
+    }.items()
+    for number, name in enumerate(names.split())
 }
 Dims = ctypes.c_int64 * MAX_NDIMS
 Handle = ctypes.c_void_p
@@ -108,7 +128,7 @@ class LogicalTensor(ctypes.Structure):
         dims, strides = list(self.dims[: self.ndims]), list(self.strides[: self.ndims])
         cells = 1 + sum((extent - 1) * stride for extent, stride in zip(dims, strides, strict=True)) if all(dims) else 0
         flat = np.zeros(max(cells, 1), dtype)
-        return np.lib.stride_tricks.as_strided(flat, dims, [stride * dtype.itemsize for stride in strides])
+        return np.ndarray(dims, dtype, flat, strides=[stride * dtype.itemsize for stride in strides])
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of this program
@@ -145,9 +165,10 @@ class Library:
                 return [self._supported(partition) for partition in self._partitions(stack, request["ops"])]
             engine = self.make(stack, "engine", CPU_ENGINE, _size(0))
             stream = self.make(stack, "stream", engine, IN_ORDER)
-            run, output = self.compiled(stack, request["ops"], request["arrays"], engine, stream)
+            run, outputs = self.compiled(stack, request["ops"], request["arrays"], engine, stream)
             run()
-            return np.ascontiguousarray(output)
+            found = [np.ascontiguousarray(output).reshape(output.shape) for output in outputs]
+            return found[0] if len(found) == 1 else found
 
     def _partitions(self, stack: ExitStack, ops: list[dict[str, Any]]) -> list[Handle]:
         graph = self.make(stack, "graph_graph", CPU_ENGINE)
@@ -174,8 +195,10 @@ class Library:
         if isinstance(value, str):
             self.call("graph_op_set_attr_str", op, attribute, value.encode(), _size(len(value)))
         else:
-            numbers = np.atleast_1d(np.asarray(value, np.int64))
-            self.call("graph_op_set_attr_s64", op, attribute, Handle(numbers.ctypes.data), _size(numbers.size))
+            kind, dtype = ("f32", np.float32) if attribute < 0x30 else ("s64", np.int64)
+            kind, dtype = ("bool", np.uint8) if attribute >= 0x60 else (kind, dtype)
+            numbers = np.atleast_1d(np.asarray(value, dtype))
+            self.call(f"graph_op_set_attr_{kind}", op, attribute, Handle(numbers.ctypes.data), _size(numbers.size))
 
     def _supported(self, partition: Handle) -> bool:
         flag = ctypes.c_uint8()
@@ -184,29 +207,30 @@ class Library:
 
     def compiled(
         self, stack: ExitStack, ops: list[dict[str, Any]], arrays: dict[int, Any], engine: Handle, stream: Handle
-    ) -> tuple[Callable[[], None], np.ndarray]:
-        """A function that executes a graph of one operation, and the array that it fills: one of `arrays`, or made."""
+    ) -> tuple[Callable[[], None], list[np.ndarray]]:
+        """A function that executes a graph of one operation, and the arrays that it fills: of `arrays`, or made."""
         partitions = self._partitions(stack, ops)
         if len(partitions) != 1 or not self._supported(partitions[0]):
             raise Refused("partition_is_supported", "unimplemented")
         partition, op = partitions[0], ops[0]
         compiled = self.make(stack, "graph_compiled_partition", partition)
         inputs = [LogicalTensor.of(tensor) for tensor in op["inputs"]]
-        output = LogicalTensor.of(op["outputs"][0])
+        outputs = [LogicalTensor.of(tensor) for tensor in op["outputs"]]
         pointers = (ctypes.POINTER(LogicalTensor) * len(inputs))(*map(ctypes.pointer, inputs))
-        result = (ctypes.POINTER(LogicalTensor) * 1)(ctypes.pointer(output))
-        sizes = _size(len(inputs)), _size(1)
-        self.call("graph_partition_compile", partition, compiled, sizes[0], pointers, sizes[1], result, engine)
+        results = (ctypes.POINTER(LogicalTensor) * len(outputs))(*map(ctypes.pointer, outputs))
+        sizes = _size(len(inputs)), _size(len(outputs))
+        self.call("graph_partition_compile", partition, compiled, sizes[0], pointers, sizes[1], results, engine)
         query = "graph_compiled_partition_query_logical_tensor"
-        self.call(query, compiled, _size(output.id), ctypes.byref(output))
+        for output in outputs:
+            self.call(query, compiled, _size(output.id), ctypes.byref(output))
 
         def tensor(logical: LogicalTensor, array: np.ndarray) -> int | None:
             data = Handle(array.ctypes.data)
             return self.make(stack, "graph_tensor", ctypes.byref(logical), engine, data).value
 
-        made = arrays[output.id] if output.id in arrays else output.array()
+        made = [arrays[output.id] if output.id in arrays else output.array() for output in outputs]
         sources = (Handle * len(inputs))(*(tensor(logical, arrays[logical.id]) for logical in inputs))
-        target = (Handle * 1)(tensor(output, made))
+        target = (Handle * len(outputs))(*map(tensor, outputs, made))
 
         def run() -> None:
             self.call("graph_compiled_partition_execute", compiled, stream, sizes[0], sources, sizes[1], target)

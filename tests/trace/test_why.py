@@ -312,12 +312,28 @@ def test_a_file_is_told_by_all_that_was_read_for_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["MANIFEST.json", "PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
+    "path", ["PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
 )
 def test_files_that_no_operation_owns_are_told_too(capsys: pytest.CaptureFixture[str], path: str):
     code, out, errors = run(capsys, PACKAGE / path)
     assert (code, errors) == (0, "")
     assert out.splitlines()[0] == path
+
+
+def test_the_manifest_is_told_by_all_that_makes_a_package(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    (tmp_path / "spec").mkdir()
+    shutil.copy(ROOT / "tests" / "data" / "steps" / "add.yaml", tmp_path / "spec")
+    code, out, _ = run(capsys, "MANIFEST.json", "--spec", tmp_path / "spec", "--output", tmp_path / "package", "--json")
+    found = json.loads(out)
+    assert (code, found["state"]) == (2, "missing")
+    assert {part["name"] for part in found["spec"]} >= {"Add.inputs.src_0.name", "Add.revision"}
+
+
+def test_a_file_of_steps_is_told_by_the_functions_that_were_asked_for_it(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(capsys, PACKAGE / "c" / "relu_bf16.c", "--json")
+    assert code == 0
+    functions = {part["name"] for part in json.loads(out)["generator"]}
+    assert functions >= {"step_unit", "unit_head", "semantic_hash"}
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ static void power_bf16_0_x(void *context_, int64_t part_)
     const opwright_power_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
-    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const double beta = sizes_->beta;
+    const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
@@ -48,11 +48,23 @@ static void power_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
             opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            const float same_0_ = (float)beta;
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-            const float same_0_ = (float)beta;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_pow_f32(opwright_from_bf16(src_row_[i_]), same_0_));
+            if (same_0_ == 2.0f) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]));
+                }
+            }
+            if (same_0_ == 3.0f) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16((float)((double)opwright_from_bf16(src_row_[i_]) * (double)opwright_from_bf16(src_row_[i_]) * (double)opwright_from_bf16(src_row_[i_])));
+                }
+            }
+            if (same_0_ != 2.0f && same_0_ != 3.0f) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(opwright_pow_f32(opwright_from_bf16(src_row_[i_]), same_0_));
+                }
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
         }

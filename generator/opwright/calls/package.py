@@ -20,7 +20,6 @@ from ..console import say
 from ..errors import Failed, UsageError
 from ..language.dtypes import DTYPES
 from ..language.source import suggestion
-from ..language.surface import snake_case
 from ..project import COMMAND, PACKAGE, Project
 
 TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items() if dtype.kernels or dtype.steps}
@@ -51,9 +50,10 @@ def function_of(package: Any, op: str) -> str:
     functions: tuple[str, ...] = package.operations()
     if op in functions:
         return op
-    names = list(dict.fromkeys(variant.op for variant in package.variants()))
-    if op in names and snake_case(op) in functions:
-        return snake_case(op)
+    kernels = {variant.op: variant.name for variant in package.variants()}
+    if op in kernels:  # a kernel is named for its function, which may be none that the operation's name tells
+        return max((name for name in functions if kernels[op].startswith(f"{name}_")), key=len)
+    names = list(kernels)
     near = suggestion(op[:80], [*functions, *names])
     raise UsageError(f"there is no operation {op[:80]!r}{near}; there are {', '.join(names)}")
 
@@ -67,10 +67,13 @@ def refusals(package: Any) -> Iterator[None]:
         raise Failed(str(error)) from None
 
 
-def build(package: Any, functions: Sequence[str], console: Console) -> list[Path]:
-    """Compile the kernels of some operations, or of all, while a bar moves on a terminal or lines appear in a pipe."""
+def build(package: Any, functions: Sequence[str], console: Console, into: Path | None = None) -> list[Path]:
+    """Compile the kernels of some operations, or of all, while a bar moves on a terminal or lines appear in a pipe.
+
+    They go into the user's cache; those of all instruction sets of this platform, into the folder `into`.
+    """
     with refusals(package), _progress(console) as progress:
-        return [Path(path) for path in package.build_kernels(*functions, progress=progress)]
+        return [Path(path) for path in package.build_kernels(*functions, progress=progress, into=into)]
 
 
 @contextmanager

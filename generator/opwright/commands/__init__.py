@@ -15,6 +15,7 @@ SUMMARIES = {
     "explain": "Tell what a call would do: sizes, padding, kernel, and the line of the spec behind each.",
     "run": "Execute a oneDNN graph dump of one operation and check the result.",
     "export": "Copy the generated package into another project.",
+    "wheel": "Make a wheel of the generated package that needs no compiler: with kernels of every instruction set.",
     "diff": "Review a change of the specs: what it means to callers, and which kernels it moves.",
     "bench": "Time the kernels beside PyTorch and oneDNN, each result checked first.",
     "demo": "Upsample a photograph and execute a graph dump, each checked against a witness.",

@@ -32,8 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
 def export(project: Project, folder: Path, name: str) -> Path:
     """Copy the package to `folder / name`, which must not exist yet."""
-    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
-        raise UsageError(f"--name: {name!r} cannot be imported: it must be a Python identifier")
+    check_name(name)
     if not (project.output / "__init__.py").is_file():
         raise UsageError(f"there is no generated package in {project.output}; make it with: {COMMAND}")
     target, package = folder / name, project.output.resolve()
@@ -47,6 +46,11 @@ def export(project: Project, folder: Path, name: str) -> Path:
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError in older Pythons
         raise UsageError(f"{shown(target)} cannot be written: {reason(error)}") from None
     return target
+
+
+def check_name(name: str) -> None:
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
+        raise UsageError(f"--name: {name!r} cannot be imported: it must be a Python identifier")
 
 
 def regular(package: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..language import expr
+from ..language.expr import Read
 from ..language.model import Op
 from ..language.types import is_places
 from .program import Part, Program
@@ -25,6 +26,17 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 walked |= dict.fromkeys([letter] if letter else [])
     return (*walked,)[:MAX_LANES] or (*(own or used),)[-1:]
+
+
+def moved(found: Program, parts: Sequence[Part], letter: str) -> Read | None:
+    """What a phase copies where it does nothing but copy one run, walked by `letter`, to another; else None."""
+    part, value = parts[0], parts[0].formulas[0].value
+    if len(parts) > 1 or part.by or part.where or part.operator != "set" or not isinstance(value, Read):
+        return None
+    arrays = [found.arrays[read.tensor] for read in (part.target, value)]
+    runs = all(len(array.axes) == 1 and array.axes[0].kind == "run" for array in arrays)
+    walked = {*part.target.indices, *value.indices} == {expr.Name(letter)}
+    return value if runs and walked and not any(array.role in ("between", "list") for array in arrays) else None
 
 
 def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:

@@ -22,6 +22,13 @@ from .whole import is_whole, kinds_in_steps
 INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS
 
 
+# What operations of steps do without, and why they need it not.
+INSTEAD = {
+    "normal_form": "leave it out: which steps are contractions follows from the roles of their letters",
+    "classes": "leave it out: kernels of steps take every size from the call, and an extent of 1 costs them no loop",
+}
+
+
 def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
     """A word that is none of those that are known."""
     choices = sorted(set(known))
@@ -50,7 +57,7 @@ def counted(op: Op) -> Iterator[Problem]:
             yield Problem(said.at.key(key), "steps-key", message)
     for key in ("normal_form", "classes"):
         if getattr(op, key):
-            yield Problem(op.at.key(key), "steps-key", f"'{key}' is made from `reduce`; steps do not have it yet")
+            yield Problem(op.at.key(key), "steps-key", f"'{key}' goes with `reduce`; {INSTEAD[key]}")
     for tensor in (*op.inputs, *op.outputs):
         for key in ("arrangements", "view", "shape_of", "parameter"):
             if getattr(tensor, key):

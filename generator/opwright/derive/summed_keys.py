@@ -73,6 +73,12 @@ def used(op: Op) -> Iterator[Problem]:
                 message = f"'=' would write a cell of '{assignment.target.tensor}' once for each that it stands for"
                 yield Problem(assignment.at, RULE, f"{message}; add them up with +=")
             yield from _reached(op, assignment, letters)
+    for tensor in op.inputs:
+        if tensor.joined in tensor.dims and symbol_of(tensor.dims[tensor.joined or ""]) in sizes:
+            message = (
+                f"outputs are summed along axis {tensor.joined} of '{tensor.name}', so no arrays are joined along it"
+            )
+            yield Problem(place(tensor.joined, tensor.at), RULE, message)
     for attribute in op.attributes:
         if attribute.per in sizes:
             message = (

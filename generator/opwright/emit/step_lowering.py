@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged
 from ..derive.program import INITIAL, Axis, Formula, Part
 from ..language import expr
@@ -57,26 +58,22 @@ class Lowering(Elements):
         task, total = self.decoded()
         loop = self.tasks(total, [*task, *self.of_task(), *self.numbers(), *inner])
         made = (*self.declared.values(), *loop)
-        moved = self.moved()
-        return (If(nodes.Unary("!", moved), made),) if moved else made
+        tiles = self.moved()
+        return (If(nodes.Unary("!", tiles), made),) if tiles else made
 
     def moved(self) -> Expr | None:
         """Whether tiles do the whole phase where neighbours lie along different axes: it copies one run to another."""
-        (part, *more), lanes = self.phase.parts, self.lanes
-        value, run = part.formulas[0].value, None if lanes is None or lanes.kind != "run" else expr.Name(lanes.name)
-        alone = not (more or part.by or part.where) and part.operator == "set" and isinstance(value, Read)
-        if not alone or not isinstance(value, Read) or {*part.target.indices, *value.indices} != {run}:
+        source = moved(self.program, self.phase.parts, self.lanes.name) if self.lanes is not None else None
+        names = [self.phase.parts[0].target.tensor, source.tensor] if source is not None else []
+        kinds = {self.dtype(name) for name in names}
+        if len(kinds) != 1:
             return None
-        arrays = [self.program.arrays[read.tensor] for read in (part.target, value)]
-        kinds = {self.dtype(array.name) for array in arrays}
-        if len(kinds) > 1 or any(len(array.axes) > 1 or array.role in ("between", "list") for array in arrays):
-            return None
-        symbol = expr_name(arrays[0].axes[0].extent)
-        strides = [Member(SIZES, f"{array.name}_{array.axes[0].name}") for array in arrays]
+        axes = [self.program.arrays[name].axes[0] for name in names]
+        symbol = expr_name(axes[0].extent)
         extents = [Member(SIZES, f"{symbol}_rank"), Member(SIZES, f"{symbol}_extents")]
-        names = [Name(array.name) for array in arrays]
-        function = f"opwright_moved_{kinds.pop()}"
-        return Call(function, (*names, *extents, *strides, Name("part_"), Name("parts_")))
+        strides = [Member(SIZES, f"{name}_{axis.name}") for name, axis in zip(names, axes, strict=True)]
+        arguments: tuple[Expr, ...] = (*map(Name, names), *extents, *strides, Name("part_"), Name("parts_"))
+        return Call(f"opwright_moved_{kinds.pop()}", arguments)
 
     # Tasks.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..derive.lanes import moved
 from ..derive.parted import parted
 from ..derive.phases import apart, in_place, staged
 from ..derive.program import Array, Axis, program
@@ -49,6 +50,7 @@ class LaneView:
     letter: str
     own: bool
     walks: tuple[tuple[str, str], ...]
+    moves: bool  # whether all that the phase does is to copy the second of the tensors to the first
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
                 for number, index in enumerate(read.indices)
                 if read.tensor in tensors and found.program.walks(read.tensor, number, index) == letter
             )
-            views.append(LaneView(letter, letter in phase.own, tuple(walked)))
+            moves = moved(found.program, phase.parts, letter) is not None
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves))
         result.append(tuple(views))
     return tuple(result)
 

@@ -15,7 +15,23 @@ from ..derive.program import INITIAL, Formula, Part
 from ..language import expr
 from ..language.expr import Read
 from . import nodes
-from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, DeclareArray, Do, Expr, For, Index, Name, Stmt
+from .nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Conditional,
+    Declare,
+    DeclareArray,
+    Do,
+    Expr,
+    For,
+    If,
+    Index,
+    Name,
+    Stmt,
+)
 from .step_elements import ROOM, Elements
 from .step_values import Values
 
@@ -70,18 +86,36 @@ class Row:
         kept = operator != "set" or target in self.formula.reads
         row = self.target_row(kept)
 
-        def body(position: Expr) -> Stmt:
-            cell = Index(Name(row), position)
-            if operator == "set":
-                return Assign(
-                    cell, self.at(position, lambda: self.inside.copied(self.formula.value, dtype)), source=source
-                )
-            return updated(self.values, operator, cell, self.made(position), source)
-
         source = self.part.source
 
-        loop = For("i_", ZERO, N, (body(Name("i_")),), source=source)
-        return (*self.before, loop, *self.after)
+        def loop(value: expr.Expr) -> For:
+            cell = Index(Name(row), Name("i_"))
+            if operator == "set":
+                made = self.at(Name("i_"), lambda: self.inside.copied(value, dtype))
+                return For("i_", ZERO, N, (Assign(cell, made, source=source),), source=source)
+            made = self.at(Name("i_"), lambda: self.inside.cell(value))
+            return For("i_", ZERO, N, (updated(self.values, operator, cell, made, source),), source=source)
+
+        loops = self.powers(loop) or [loop(self.formula.value)]
+        return (*self.before, *loops, *self.after)
+
+    def powers(self, loop: Callable[[expr.Expr], For]) -> list[Stmt]:
+        """Loops for a power whose exponent is the same for all lanes: small ones are products."""
+        value = self.formula.value
+        calls = [node for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "pow"]
+        if len(calls) != 1 or self.values.accumulate != "f32":
+            return []
+        base, exponent = calls[0].arguments
+        if isinstance(exponent, expr.Number) or self.lane in expr.names(exponent) or self.lane not in expr.names(base):
+            return []
+        number, small = self.hoisted(exponent), [expr.Number(2), expr.Number(3)]
+        known = [Binary("==", number, self.values.number(power.value)) for power in small]
+        made: list[Stmt] = [
+            If(test, (loop(expr.replaced(value, calls[0], expr.Call("pow", (base, power)))),), source=self.part.source)
+            for test, power in zip(known, small, strict=True)
+        ]
+        others = nodes.both([Binary("!=", number, self.values.number(power.value)) for power in small])
+        return [*made, If(others, (loop(value),), source=self.part.source)]
 
     def reduced(self, sums: str) -> tuple[Stmt, ...]:
         """The step where lanes are put together: each adds to one of SUMS."""

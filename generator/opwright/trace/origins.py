@@ -1,6 +1,6 @@
 """Which functions of the generator made a piece of text: noted while a view is made.
 
-In: a function that makes a view. Out: what it returns, and notes: the functions that render.py asked for it, and for
+In: a function that makes a view. Out: what it returns, and notes: the functions that were asked for it, and for
 each text the calls that made it, the outermost first. A text is made where a function returns it, alone or in a list,
 and where it becomes part of a node of a view. No module of the generator is known by name: whatever lies in its folder
 counts.
@@ -13,6 +13,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -23,6 +24,8 @@ T = TypeVar("T")
 _HERE = str(GENERATOR)
 # Stand-ins of the model, memories and this module are no makers.
 _APART = frozenset({str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), escape.__file__, __file__})
+# The modules that make views: what they ask for is the beginning of a chain.
+_VIEWS = frozenset({render.__file__, str(Path(render.__file__).with_name("step_files.py"))})
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class Origins:
     def of(self, text: str) -> Chain:
         """The calls that every maker of a text shares; none for a name that is made all over the place."""
         makers = self.chains.get(text.strip(), {})
-        # What render.py itself makes of a text, such as a comment, it makes of another's.
-        makers = {names: chain for names, chain in makers.items() if names[0][0] != render.__file__} or makers
+        # What a module of views itself makes of a text, such as a comment, it makes of another's.
+        makers = {names: chain for names, chain in makers.items() if names[0][0] not in _VIEWS} or makers
         shared = len(list(itertools.takewhile(lambda steps: len(set(steps)) == 1, zip(*makers))))
         return next(iter(makers.values()), ())[:shared]
 
@@ -66,12 +69,12 @@ class Origins:
 
 
 def traced(make: Callable[[], T], origins: Origins, texts: bool = True) -> T:
-    """What `make` returns, with notes in `origins`; without `texts` only what render.py asked for, which is faster."""
+    """What `make` returns, with notes in `origins`; without `texts`, which is faster, only what was asked for."""
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         code, caller = frame.f_code, _named(frame.f_back)
         if event == "call" and caller is not None and _ours(caller):
-            if caller.f_code.co_filename == render.__file__ != code.co_filename and _ours(frame):
+            if caller.f_code.co_filename in _VIEWS and code.co_filename not in _VIEWS and _ours(frame):
                 origins.asked.add(Step(code.co_filename, code.co_name, code.co_firstlineno))
             elif texts and code.co_name == "__init__" and dataclasses.is_dataclass(frame.f_locals.get("self")):
                 origins.note([value for name, value in frame.f_locals.items() if name != "self"], caller)
@@ -112,11 +115,11 @@ def _named(frame: FrameType | None) -> FrameType | None:
 
 
 def _chain(frame: FrameType | None) -> Chain:
-    """The calls that are running, from the one that render.py asked for, or from render.py itself."""
+    """The calls that are running, from the one that the module of the view asked for, or from that module."""
     found: list[Step] = []
     while frame is not None and frame.f_code.co_filename != __file__:
         if _ours(frame):
-            if found and frame.f_code.co_filename == render.__file__:
+            if found and frame.f_code.co_filename in _VIEWS:
                 break
             found.append(Step(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno))
         frame = frame.f_back

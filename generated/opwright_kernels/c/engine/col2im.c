@@ -349,8 +349,11 @@ static int64_t list_terms(const block *b, int64_t row_q, const phase *rows, cons
             for (int64_t tw = 0; tw < columns->taps; tw++) {
                 const int64_t shift = b->column0 + columns->offset + tw * w->offset_step;
                 const int64_t product = product_of(p, td, rows, th) + (columns->position + tw) * s->lanes;
-                const int64_t place = product * p->product_line + (row_q - b->row0) * width + shift - b->low_column;
-                b->terms[count++] = (term){b->products + place, -shift, w->in - shift};
+                // In one sum: with the offset in a variable, 1 or 2 channels of output take up to 1.15 times as long
+                // (gcc 12, AMD Zen 5).
+                const float *row = b->products + product * p->product_line + (row_q - b->row0) * width + shift
+                                   - b->low_column;
+                b->terms[count++] = (term){row, -shift, w->in - shift};
             }
     return count;
 }

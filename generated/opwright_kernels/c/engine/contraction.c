@@ -63,9 +63,14 @@ static void exchange(opwright_contraction *q) {
 
 // Whether columns and rows, right and left, are better exchanged: lanes are what out has side by side, or more of.
 static bool exchanges(const opwright_contraction *q) {
-    if (min(q->columns, q->rows) <= FEW_ROWS)
-        return q->columns < q->rows;
-    if (q->columns < LANES && q->rows >= LANES)
+    opwright_contraction other = *q;
+    exchange(&other);
+    if (min(q->columns, q->rows) <= FEW_ROWS && q->columns < q->rows && few_fits(&other))
+        return true;
+    if (few_fits(q))
+        return false;
+    // Fuller lanes, unless each row of left would be turned for the sake of few columns.
+    if (q->columns < LANES && q->rows >= LANES && (q->left_row == 1 || q->left_term != 1 || q->columns <= LANES / 4))
         return true;
     return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
 }

@@ -58,36 +58,62 @@ static copied_elem copied_cell(const opwright_copied *c, const void *from, int64
     return ((const copied_elem *)from)[at];
 }
 
+enum { COPIED_CELLS = 4096 }; // of a task, or a line along the last axis where that is longer
+
 typedef struct copying {
     const opwright_copied *c;
     const void *from;
     copied_elem *to;
-    int64_t length; // of the last axis
+    int64_t length, lines, each; // of the last axis; how many lines there are; of a task
 } copying;
 
-// A line along the last axis.
+INLINE void copy_line(const copying *k, int64_t at, int64_t step, copied_elem *to) {
+    if (k->c->wanted == 1) { // as it is
+        const copied_elem *from = (const copied_elem *)k->from + at;
+        if (step == 1)
+            memcpy(to, from, (size_t)k->length * sizeof *to);
+        else
+            for (int64_t i = 0; i < k->length; i++)
+                to[i] = from[i * step];
+        return;
+    }
+    for (int64_t i = 0; i < k->length; i++, at += step)
+        to[i] = copied_cell(k->c, k->from, at);
+}
+
+// Lines along the last axis, one after the other.
 static void copy_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const copying *k = context;
     const opwright_copied *c = k->c;
-    int64_t at = 0, rest = task;
+    const int64_t first = task * k->each, step = c->axes ? c->step[c->axes - 1] : 0;
+    int64_t at = 0, rest = first, index[OPWRIGHT_MAX_COPIED];
     for (int64_t a = c->axes - 2; a >= 0; a--) {
-        at += rest % c->extent[a] * c->step[a];
+        index[a] = rest % c->extent[a];
+        at += index[a] * c->step[a];
         rest /= c->extent[a];
     }
-    const int64_t step = c->axes ? c->step[c->axes - 1] : 0;
-    for (int64_t i = 0; i < k->length; i++, at += step)
-        k->to[task * k->length + i] = copied_cell(c, k->from, at);
+    for (int64_t line = first; line < min(k->lines, first + k->each); line++) {
+        copy_line(k, at, step, k->to + line * k->length);
+        for (int64_t a = c->axes - 2; a >= 0; a--) {
+            at += c->step[a];
+            if (++index[a] < c->extent[a])
+                break;
+            at -= c->extent[a] * c->step[a];
+            index[a] = 0;
+        }
+    }
 }
 
 // The operand to read: where it is, or its copy in `to`.
 static const copied_elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
     if (!c->wanted)
         return from;
-    const copying k = {c, from, to, c->axes ? c->extent[c->axes - 1] : 1};
-    const int64_t cells = copied_cells(c);
-    if (cells > 0)
-        opwright_run(team, copy_task, &k, cells / k.length);
+    const int64_t cells = copied_cells(c), length = c->axes ? c->extent[c->axes - 1] : 1;
+    if (cells > 0) {
+        const copying k = {c, from, to, length, cells / length, max(1, COPIED_CELLS / length)};
+        opwright_run(team, copy_task, &k, ceil_div(k.lines, k.each));
+    }
     return to;
 }
 

