@@ -142,8 +142,6 @@ class StepKernels(Operation):
         def stand_in(name: str) -> Any:
             return None if name in arrays else pointer(ffi, kinds[name], whole[name])
 
-        kernel = getattr(library.lib, f"{self.function}_{label}_{isa.name}")
-
         @cache
         def workers(number: int) -> tuple[Any, int]:
             team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
@@ -153,7 +151,7 @@ class StepKernels(Operation):
 
         shapes = {name: output.shape for name, output in resolution.outputs.items()}
         return StepPlan(
-            kernel=kernel,
+            kernel=getattr(library.lib, f"{self.function}_{label}_{isa.name}"),
             sizes=sizes,
             terms=resolution.terms,
             ffi=ffi,

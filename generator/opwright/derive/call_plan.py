@@ -215,7 +215,6 @@ def plan(op: Op) -> tuple[Step, ...]:
     kinds = symbol_kinds(op)
     steps: list[Step] = []
     known: set[str] = set()
-
     scalars = [a for a in op.attributes if a.type not in ("s64[]", "f32[]")]
     lists = [a for a in op.attributes if a.type in ("s64[]", "f32[]") and has_symbol(a)]
     for attribute in (*scalars, *lists):
@@ -226,9 +225,7 @@ def plan(op: Op) -> tuple[Step, ...]:
 
     dims = {dim.symbol: (role, dim) for role, dim in op.dims.items()}
     all_sizes = frozenset(dims)
-    lets = dict(op.lets)
-    constraints = list(op.constraints)
-    listed = _listed(op)
+    lets, constraints, listed = dict(op.lets), list(op.constraints), _listed(op)
 
     def settle() -> None:
         progress = True

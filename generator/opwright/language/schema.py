@@ -21,6 +21,7 @@ from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_TEXT = 2000
 MAX_ITEMS = 200
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # Words that a name may not be, because it becomes an identifier of C and of Python.
 C_WORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
@@ -398,5 +399,4 @@ class Struct:
 def json_schema(root: type[Node], title: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of files whose root is `root`."""
     definitions: dict[str, Any] = {}
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return {**head, **Struct(root).schema(definitions), "$defs": definitions}
+    return {"$schema": DRAFT, "title": title, **Struct(root).schema(definitions), "$defs": definitions}
