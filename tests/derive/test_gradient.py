@@ -34,7 +34,7 @@ def steps(text: str) -> list[str]:
 
 
 READS: tuple[tuple[str, list[str]], ...] = (
-    ("add", ["diff_src_0[x] = diff_dst[x]", "diff_src_1[x] = diff_dst[x]"]),
+    ("add", ["diff_src_0[x] += diff_dst[x]", "diff_src_1[x] += diff_dst[x]"]),
     ("mat_mul", [
         "diff_src[b, m, k] += diff_dst[b, m, n] * weights[b, k, n]",
         "diff_weights[b, k, n] += diff_dst[b, m, n] * src[b, m, k]",
@@ -46,8 +46,8 @@ READS: tuple[tuple[str, list[str]], ...] = (
     ]),
     ("reduce_sum", ["diff_src[k, r] = diff_dst[k, 0]"]),
     ("select", [
-        "diff_src_0[x] = select(cond[x] != 0, diff_dst[x], 0)",
-        "diff_src_1[x] = select(cond[x] != 0, 0, diff_dst[x])",
+        "diff_src_0[x] += select(cond[x] != 0, diff_dst[x], 0)",
+        "diff_src_1[x] += select(cond[x] != 0, 0, diff_dst[x])",
     ]),
     ("spread", ["diff_src[n, i] += diff_dst[n, i * S + k]"]),
     ("nearest", ["diff_src[n, floor(o * I / T)] += diff_dst[n, o]"]),
@@ -83,6 +83,7 @@ NONE = {
     "greater_equal": "real numbers both in its inputs and in its outputs",
     "quantize": "real numbers both in its inputs and in its outputs",
     "static_transpose": "orders the axes of 'dst'",
+    "stretched": "has the shape of an input that broadcasts",
 }
 REASONS = ("real numbers", "orders the axes", "gradient is 0 everywhere", "has the same name as a tensor")
 

@@ -45,6 +45,8 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     ordered = [str(a.order_of) for a in op.attributes if a.order_of in outputs]
     if ordered:
         raise Underivable(f"an attribute orders the axes of '{ordered[0]}', which an input cannot be")
+    if summed := [t.name for t in op.outputs if t.name in outputs and t.broadcast_as is not None]:
+        raise Underivable(f"'{summed[0]}' has the shape of an input that broadcasts, which its gradient cannot have")
     if not outputs or not rows_of(op, wanted, outputs):
         raise Underivable("no row of data types has real numbers both in its inputs and in its outputs")
     moving = Reverse(op, wanted, outputs, frozenset()).active
