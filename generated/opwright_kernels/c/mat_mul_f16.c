@@ -203,7 +203,6 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
     const int64_t bias_N = sizes_->bias_N;
     const int64_t N = sizes_->N;
     const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : 512;
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (cell_ + at_) % N)) {

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 from ..language.source import Code
@@ -279,3 +279,25 @@ def chosen(number: Expr, values: Sequence[Expr]) -> Expr:
 def both(conditions: Iterable[Expr]) -> Expr:
     """`a && b`, of one condition or more."""
     return chain("&&", conditions, ONE)
+
+
+def names(code: object) -> Iterator[str]:
+    """The names that code reads or writes; what it declares is not among them."""
+    if isinstance(code, Name):
+        yield code.name
+    elif isinstance(code, tuple):
+        for one in code:
+            yield from names(one)
+    elif isinstance(code, Code):
+        for member in fields(code):
+            yield from names(getattr(code, member.name))
+
+
+def used(declared: Iterable[Declare], body: Stmt) -> tuple[Declare, ...]:
+    """Of declarations before a statement, those that it needs: compilers warn of others."""
+    wanted, kept = {*names(body)}, list[Declare]()
+    for one in reversed(tuple(declared)):
+        if one.name in wanted:
+            wanted.update(names(one.value))
+            kept.insert(0, one)
+    return tuple(kept)

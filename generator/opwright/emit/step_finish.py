@@ -14,6 +14,7 @@ from ..derive.phases import Phase, Staged
 from ..derive.program import Array
 from ..language.expr import Read
 from ..language.model import Op
+from . import nodes
 from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, For, Name, Stmt
 from .step_elements import BEGIN, Term
 from .step_lowering import Lowering
@@ -47,7 +48,8 @@ class Finish(Lowering):
             *inner,
         )
         step = Call("opwright_min", (block, Binary("-", along, Binary("%", cell, along))))
-        return (*self.declared.values(), For("at_", ZERO, CELLS, body, step=step))
+        loop = For("at_", ZERO, CELLS, body, step=step)
+        return (*nodes.used(self.declared.values(), loop), loop)
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
         """Of the sums, those from the first of the stretch on."""
