@@ -8,6 +8,7 @@ import pytest
 from opwright.load import load_texts
 from opwright.review.lint import lint
 from support import reviewing
+from support.specs import all_texts
 
 SPECS = reviewing.specs()
 BACK = "conv_transpose_backward_data.yaml"
@@ -25,8 +26,9 @@ def without(file: str, pattern: str) -> dict[str, str]:
     return {**SPECS, name: text}
 
 
-def test_the_specs_of_this_project_leave_nothing_open():
-    assert noted(SPECS) == []
+@pytest.mark.parametrize("texts", [SPECS, all_texts()], ids=["convolutions", "all"])
+def test_the_specs_of_this_project_leave_nothing_open(texts: dict[str, str]):
+    assert noted(texts) == []
 
 
 @pytest.mark.parametrize(
