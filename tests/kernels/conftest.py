@@ -12,13 +12,19 @@ from support.generated import FULL
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drops tests of a dtype on an instruction set that has no kernels for it: another one would serve the call."""
+    """Drops tests of a dtype on an instruction set that has no kernels for it: another one would serve the call.
+
+    Without OPWRIGHT_SWEEP=full also those that a test's mark `short` leaves out, which names dtypes by instruction set.
+    """
     kernels = {(variant.isa, variant.dtype) for variant in opwright_kernels.variants()}
 
     def exists(item: pytest.Item) -> bool:
         values = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         isa, dtype = values.get("isa"), values.get("dtype")
-        return not isinstance(isa, _isa.Isa) or not isinstance(dtype, str) or (isa.name, dtype) in kernels
+        if not isinstance(isa, _isa.Isa) or not isinstance(dtype, str):
+            return True
+        short = None if FULL else item.get_closest_marker("short")
+        return (isa.name, dtype) in kernels and (short is None or dtype in short.kwargs.get(isa.name, (dtype,)))
 
     config.hook.pytest_deselected(items=[item for item in items if not exists(item)])
     items[:] = filter(exists, items)

@@ -130,10 +130,11 @@ def test_extreme_bytes_of_any_depth_add_up_exactly(made: Made, capped: str, shap
 
 def test_scales_and_saturation_need_no_memory_for_the_sums(made: Made, capped: str) -> None:
     kernels = made[1]
-    if capped == "portable":
-        pytest.skip("portable kernels are loops")
     shapes = [((4096, 64), "uint8"), ((64, 512), "int8"), ((4096,), "float32"), ((512,), "float32")]
     told = kernels.explain("quantised", *(kernels.TensorSpec(*shape) for shape in shapes), threads=1)
+    if capped == "portable":  # whose kernels are loops
+        assert "a contraction" not in str(told)
+        return
     assert f"a contraction for {capped}" in str(told)
     assert "finished before they are stored" in str(told)
     assert told.scratch_bytes < 512 * 512 * 4
