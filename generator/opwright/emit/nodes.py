@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import ClassVar
 
 from ..language.source import Code
@@ -288,7 +288,7 @@ def names(code: object) -> Iterator[str]:
     elif isinstance(code, tuple):
         for one in code:
             yield from names(one)
-    elif isinstance(code, Code):
+    elif is_dataclass(code) and not isinstance(code, type):
         for member in fields(code):
             yield from names(getattr(code, member.name))
 
