@@ -10,7 +10,8 @@ import opwright_kernels
 import pytest
 from opwright.check.names import PYTHON_NAMES
 from opwright.emit.shared import modules
-from opwright.language.schema import FREE_BUILTINS, Spelled
+from opwright.language.reserved import FREE_BUILTINS
+from opwright.language.schema import Spelled
 from opwright.language.source import SpecInvalid
 from opwright.load import load, load_texts
 from support.specs import AVERAGE_POOL, FOLDER, MATRIX_PRODUCT, MAX_POOL, OTHERS, SCALE, edited, problems_of, real_texts

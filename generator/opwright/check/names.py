@@ -8,7 +8,8 @@ from ..derive.signature import FAST_NAMES
 from ..emit.scopes import RESERVED_NAMES
 from ..emit.shared import modules
 from ..language.model import Op
-from ..language.schema import RESERVED, RESERVED_BY_CALL, place
+from ..language.reserved import RESERVED, RESERVED_BY_CALL
+from ..language.schema import place
 from ..language.source import Mark, Problem
 from ..language.surface import TAKEN_BY_PACKAGE
 from ..language.types import symbol_of

@@ -12,7 +12,8 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind, kind_of
 from ..language.model import Op, Step, Tensor
-from ..language.schema import C_WORDS, RESERVED_BY_CALL, Assignment, Located, place
+from ..language.reserved import C_WORDS, RESERVED_BY_CALL
+from ..language.schema import Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion
 from ..language.types import symbol_kinds
 from .program import assignments, kind_of_extent, program, readable_lists
