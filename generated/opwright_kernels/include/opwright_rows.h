@@ -55,6 +55,12 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -63,10 +69,11 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
 
 static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f32(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f32(const float *row, float *to, int64_t step, int64_t n)
@@ -146,6 +153,12 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -154,10 +167,11 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
 
 static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step, int64_t n, opwright_bf16 *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_bf16(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to, int64_t step, int64_t n)
@@ -237,6 +251,12 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -245,10 +265,11 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
 
 static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, int64_t n, opwright_f16 *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f16(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, int64_t step, int64_t n)
@@ -328,6 +349,12 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -336,10 +363,11 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
 
 static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, int32_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s32(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t step, int64_t n)
@@ -419,6 +447,12 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -427,10 +461,11 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
 
 static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, double *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f64(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f64(const double *row, double *to, int64_t step, int64_t n)
@@ -510,6 +545,12 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -518,10 +559,11 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
 
 static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s8(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, int64_t n)
@@ -601,6 +643,12 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -609,10 +657,11 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_u8(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -692,6 +741,12 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -700,10 +755,11 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_boolean(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -783,6 +839,12 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -791,10 +853,11 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f8_e4m3(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -874,6 +937,12 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -882,10 +951,11 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f8_e5m2(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -965,6 +1035,12 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -973,10 +1049,11 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s4(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -1056,6 +1133,12 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1064,10 +1147,11 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_u4(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -1147,6 +1231,12 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1155,10 +1245,11 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
 
 static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, int64_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s64(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t step, int64_t n)

@@ -234,13 +234,42 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         contracted = contraction(found, part)
         copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
+        alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
         if group and not (copied or group.copies) and _walk_together(group, part, contracted):
             own = _own(found, [*group.parts, part])
-            if own:
+            if own and not contracted and _earlier(group, part, own):
+                phases.insert(len(phases) - 1, alone)
+                continue
+            if own and not _later(found, group, alone, own):
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
-        phases.append(Phase((part,), _own(found, [part]), (), contracted, copied, added))
+        phases.append(alone)
     return tuple(phases)
+
+
+def _earlier(group: Phase, part: Part, own: Sequence[str]) -> bool:
+    """Whether a step is better done before a phase: it walks no letter of those that would be lost to its tasks.
+
+    As the counts of a window's cells, which are the same for every channel.
+    """
+    lost = {*group.own} - {*own}
+    written = {other.target.tensor for other in group.parts}
+    known = written | {read.tensor for other in group.parts for read in other.reads}
+    apart = not written & {read.tensor for read in part.reads} and part.target.tensor not in known
+    return bool(lost) and not lost & {*part.letters} and apart
+
+
+def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bool:
+    """Whether a step is better left to a phase of its own, whose tasks are more: no step before walks what they gain.
+
+    As where what is reckoned once for each channel is then used for all of its cells. Nor may arrays of the phase have
+    it, which are read while they are in a cache.
+    """
+    written = {part.target.tensor for part in group.parts}
+    walked = {letter for part in group.parts for letter in part.letters}
+    read = {name for part in alone.parts for r in part.reads if r.tensor in written for name in expr.names(r)}
+    gained = {letter for letter in alone.own if letter not in own and found.letters[letter].extent != Number(1)}
+    return bool(gained) and not gained & (walked | read)
 
 
 def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> bool:
