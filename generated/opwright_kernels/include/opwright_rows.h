@@ -56,6 +56,12 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -64,10 +70,11 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
 
 static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f32(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f32(const float *row, float *to, int64_t step, int64_t n)
@@ -147,6 +154,12 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -155,10 +168,11 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
 
 static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step, int64_t n, opwright_bf16 *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_bf16(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to, int64_t step, int64_t n)
@@ -238,6 +252,12 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -246,10 +266,11 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
 
 static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, int64_t n, opwright_f16 *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f16(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, int64_t step, int64_t n)
@@ -329,6 +350,12 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -337,10 +364,11 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
 
 static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, int32_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s32(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t step, int64_t n)
@@ -420,6 +448,12 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -428,10 +462,11 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
 
 static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, double *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f64(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f64(const double *row, double *to, int64_t step, int64_t n)
@@ -511,6 +546,12 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -519,10 +560,11 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
 
 static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s8(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, int64_t n)
@@ -602,6 +644,12 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -610,10 +658,11 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_u8(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -693,6 +742,12 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -701,10 +756,11 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_boolean(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -784,6 +840,12 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -792,10 +854,11 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f8_e4m3(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -875,6 +938,12 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -883,10 +952,11 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f8_e5m2(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -966,6 +1036,12 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -974,10 +1050,11 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s4(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -1057,6 +1134,12 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1065,10 +1148,11 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_u4(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -1148,6 +1232,12 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1156,10 +1246,11 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
 
 static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, int64_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s64(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t step, int64_t n)
