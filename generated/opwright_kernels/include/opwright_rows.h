@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "opwright_functions.h"
+#include "opwright_functions_rows.h"
 #include "opwright_team.h"
 #include "opwright_types.h"
 
