@@ -30,11 +30,13 @@ PLACES = {
     "pool": ("max_pool.yaml", "max_pool.yaml"),
     "steps": ("statistics.yaml", "statistics.yaml"),
     "related": ("conv_transpose.yaml", ""),
+    "equal": ("convolution.yaml", ""),
 }
 PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revision): ")
 TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them"
 LOCK = "test_every_change_of_the_lock_is_a_finding_of_its_own"
 WAIVERS = "test_every_change_of_waivers_and_severities_is_a_finding_of_its_own"
+CLAIMED = "test_what_two_operations_claim_of_one_another_comes_and_goes_in_both"
 # Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
     "op-removed": ("a file goes", "test_operations_that_come_and_go_take_their_kernels_with_them"),
@@ -51,6 +53,7 @@ ELSEWHERE = {
     "waiver-severity-changed": ("about severities", WAIVERS),
     "template-files-changed": ("about the templates, not a spec", TOOLS),
     "generator-code-changed": ("about the generator, not a spec", TOOLS),
+    **{f"relation-claim-{change}": ("two operations claim it", CLAIMED) for change in ("added", "removed")},
     "source-page-renamed": (
         "several files change together",
         "test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it",
