@@ -43,11 +43,12 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "extents_of": ("s64[]",),
     "fills": ("s64[]",),
     "keeps": ("s64[]",),
+    "blocks": ("s64[]",),
 }
 # What only operations of steps can say, by where it stands.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
-    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps"),
+    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps", "blocks"),
     "inputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
     "outputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
 }
@@ -134,7 +135,7 @@ def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     real, truth = REAL, re.compile("true|false")
     patterns = {"f32": real, "f32[]": real, "string": re.compile(".+"), "bool": truth}
     pattern = patterns.get(attribute.type or "", INTEGER)
-    if attribute.locates and attribute.type == "s64[]" and default == EMPTY:
+    if (attribute.locates or attribute.blocks) and attribute.type == "s64[]" and default == EMPTY:
         return
     if not pattern.fullmatch(default):
         yield Problem(at, "attribute-default", f"the default {default[:40]!r} is not a value of type {attribute.type}")
@@ -153,7 +154,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
+    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
     if attribute.type not in ("s64[]", "f32[]") or any(said):
         return
     name, at = attribute.name, attribute.at

@@ -96,6 +96,11 @@ class Attribute(Node):
         "the boolean attribute that makes 0 stand for the extent of `fills` at the same position",
         silent=True,
     )
+    blocks: dict[str, Located] | None = key(
+        MapOf(IDENTIFIER, Formula()),
+        "a size and the extent of its blocks: the list's entry at that axis; on all others it has 1",
+        silent=True,
+    )
     summary: str | None = key(Text(), "what it means")
     source: str | None = key(SLUG, "the page that states it, an entry of _sources.yaml")
     reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")

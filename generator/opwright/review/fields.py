@@ -135,6 +135,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Attribute.extents_of": ("attribute-shape", plain),
     "Attribute.fills": ("attribute-shape", _changed),
     "Attribute.keeps": ("attribute-shape", _changed),
+    "Attribute.blocks": ("attribute-shape", _changed),
     "Attribute.summary": ("docs-summary", plain),
     "Attribute.source": ("source-citation", plain),
     "Attribute.reason": ("docs-reason", plain),
