@@ -153,7 +153,7 @@ def resolve(
             W=W,
             C=C,
         )
-    _axes.blocks("group_shape", group_shape, "src", src_at_, "C", Q)
+    _axes.blocks("group_shape", group_shape, "src", src_at_, "C", W)
     _axes.divisor(Q, "Q")
     rules.bounded("zps.G", C)
     dst_at_ = _axes.placed(
@@ -411,7 +411,7 @@ def dynamic_dequantize(
         qtype: Whether there is one scale, one per channel or one per group of cells. "per_tensor",
             "per_channel" or "per_group".
         axis: The axis of the channels. An integer.
-        group_shape: The extents of the blocks of cells that share a scale. Integers, the extents of blocks: Q
+        group_shape: The extents of the blocks of cells that share a scale. Integers, the extents of blocks: W
             along the axis of channels, 1 along all others; or [].
 
     Returns:

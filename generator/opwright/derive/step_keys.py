@@ -129,8 +129,12 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
         elif sorted((*rows[word], *left)) != sorted(tensor.dims):
             found, wanted = ", ".join(rows[word]), ", ".join(tensor.dims)
             message = f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}"
-            yield Problem(at, "layout-axes", f"{message}; only axes of extent 1 or ones(...) may be omitted,"
-                " and by an input those whose size a required input without layout has")
+            yield Problem(
+                at,
+                "layout-axes",
+                f"{message}; only axes of extent 1 or ones(...) may be omitted,"
+                " and by an input those whose size a required input without layout has",
+            )
 
 
 def _told(op: Op, tensor: Tensor, size: Expr) -> bool:
