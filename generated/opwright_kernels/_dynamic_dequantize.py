@@ -140,10 +140,10 @@ def resolve(
     Q = rules.int64("Q", max(rules.floor_div(C, max(G, 1)), 1))
     if qtype == "per_tensor":
         W = rules.int64("W", 1)
-    elif qtype == "per_channel":
-        W = rules.int64("W", 1)
     elif qtype == "per_group":
         W = rules.int64("W", Q)
+    elif qtype == "per_channel":
+        W = rules.int64("W", 1)
     if not (G == 1 or G * W == C):
         raise rules.broken(
             "groups",

@@ -26,6 +26,8 @@ DTYPE_OF = {
     "f16": "float16",
     "bf16": "bfloat16",
     "s32": "int32",
+    "s64": "int64",
+    "u64": "uint64",
     "s8": "int8",
     "u8": "uint8",
     "boolean": "bool_",

@@ -19,7 +19,7 @@ BETWEEN = (
 )
 FREE_NAMES = "input filter format hash total count sums lane task slice".split()  # of Python, C and other kernels
 REAL_ROWS = ("f32", "f32", "bf16", "f16", "f64", "f8_e4m3", "f8_e5m2")
-WHOLE_ROWS = ("s32", "s8", "u8", "s4", "u4", "boolean")
+WHOLE_ROWS = ("s32", "s64", "u64", "s8", "u8", "s4", "u4", "boolean")
 BYTES = ("f8_e4m3", "f8_e5m2", "boolean")  # which hold no rounded sums to compare
 
 

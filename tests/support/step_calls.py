@@ -107,7 +107,7 @@ class StepCaller:
 
     def blocked(self, call: StepCall) -> StepCall:
         """The call with lists of the extents of blocks, mostly those that its shapes tell."""
-        given = {name: value for name, value in call.attributes.items()}
+        given = dict(call.attributes)
         for attribute in (attribute for attribute in self.op.attributes if attribute.blocks):
             given.pop(attribute.name or "", None)
             (role, size), *_ = (attribute.blocks or {}).items()

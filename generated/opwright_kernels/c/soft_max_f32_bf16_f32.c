@@ -118,8 +118,9 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                 const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 const float *restrict base_row_ = base + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    shared_0__row_[i_] = opwright_exp_f32(src_row_[i_] - base_row_[i_]);
+                    shared_0__row_[i_] = src_row_[i_] - base_row_[i_];
                 }
+                opwright_exp_row_f32(shared_0__row_, n_);
             }
         }
         for (int64_t a = begin_; a < end_; ++a) {
@@ -271,8 +272,9 @@ static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part_)
             const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
             const float same_0_ = base;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_exp_f32(src_row_[i_] - same_0_);
+                shared_0__row_[i_] = src_row_[i_] - same_0_;
             }
+            opwright_exp_row_f32(shared_0__row_, n_);
         }
         float sums_1_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {

@@ -87,7 +87,7 @@ class _Contract:
     def attribute(self, a: Attribute) -> list[Any]:
         words = sorted([word.value, sorted(word.aliases)] for word in a.values or ())
         bounds = [str(bound) for bound in (a.min, a.max, a.surplus, a.neutral)]
-        given = [bool(a.required), "" if a.default is None else _number(a.default)]
+        given = [bool(a.required), "" if a.default is None else _number(a.default.strip("[]") or a.default)]
         return [a.name, a.type, *given, *bounds, a.length or "", bool(a.shape_of), words]
 
     def semantics(self) -> list[Any]:

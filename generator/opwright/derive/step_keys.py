@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 
 from ..language import expr
-from ..language.dtypes import DTYPES, OF_STEPS
+from ..language.dtypes import DTYPES
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind
 from ..language.model import Op, Tensor
@@ -78,7 +78,8 @@ def tensors(op: Op) -> Iterator[Problem]:
             yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' follows an optional one")
         optional = optional or absent
         if tensor.absent is not None and not _is_number(tensor.absent):
-            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", "`absent` is a number, such as 0 or 1")
+            at = place(tensor.absent, tensor.at)
+            yield Problem(at, "tensor-absent", "`absent` is a number, such as 0, 1 or -inf")
         if tensor.absent is not None and not tensor.optional:
             yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never omitted; make it `optional`")
     for tensor in op.outputs:
@@ -98,7 +99,7 @@ def tensors(op: Op) -> Iterator[Problem]:
 
 def _is_number(text: str) -> bool:
     try:
-        return abs(float(text)) < 1e30
+        return abs(float(text)) < 1e30 or text in ("inf", "-inf")
     except ValueError:
         return False
 
@@ -334,7 +335,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         at = place(next(iter(row), None), op.at.key("dtypes"))
         for name, dtype in row.items():
             yield from unknown(name, names, place(name, at), "dtype-key", "tensor")
-            legal = ("f32", "f64", "s64") if name == "accumulate" else OF_STEPS
+            legal = ("f32", "f64", "s64") if name == "accumulate" else tuple(DTYPES)
             if name in names and dtype not in legal:
                 message = f"'{name}' may be {' or '.join(legal)}, not {dtype}"
                 yield Problem(place(dtype, at), "dtype-value", message)
@@ -367,7 +368,7 @@ def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
     for tensor in op.inputs:
         dtype = row[tensor.name]
         number = float(tensor.absent) if tensor.absent and _is_number(tensor.absent) else 0.0
-        if dtype in OF_STEPS and not DTYPES[dtype].holds(number):
+        if dtype in DTYPES and (not DTYPES[dtype].holds(number) or (isinf(number) and row["accumulate"] == "s64")):
             message = f"'{tensor.name}' is {dtype} in a row of dtypes, which has no {tensor.absent}"
             yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
 

@@ -165,8 +165,7 @@ def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str
 
 
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
-    found = staged(op)
-    lowering = Lowering(op, row, found, found.phases[number], letter)
+    lowering = Lowering(op, row, *staged(op).along(number, letter), letter)
     return _named(op, row, lowering, f"{name}_{number}{f'_{letter}' if letter else ''}")
 
 
@@ -182,12 +181,12 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
         for p in parameters(op, row)
         if p.name in lowering.used and p.name != finishes and not lowering.is_number(p.name)
     )
-    return PhaseFunction(name, body, arrays, staged(op).private, finishes)
+    return PhaseFunction(name, body, arrays, lowering.staged.private, finishes)
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """Inputs, lists, outputs, then what stands between steps."""
-    found = staged(op).program
+    found = staged(op)
     real = {attribute.name for attribute in op.attributes if attribute.type == "f32[]"}
     result = []
     for role in ("input", "list", "output", "between"):
@@ -214,7 +213,7 @@ def members(op: Op) -> tuple[Member_, ...]:
             length = op.spatial_rank.max if kind.vector else 0
             c_type = "double" if kind.base == "real" else "int64_t"
             result.append(Member_(symbol, "value", symbol, length=length, neutral=_neutral(op, symbol), c_type=c_type))
-    for array in found.program.arrays.values():
+    for array in found.arrays.values():
         if array.role == "between":
             result.append(Member_(f"{array.name}_at", "at", array.name))
             continue

@@ -126,7 +126,7 @@ class Tensor(Node):
     name: str = key(IDENTIFIER, "its name in calls", required=True, default="")
     parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, if different")
     optional: bool = key(Flag(), "whether a call may omit it; an omitted input reads as zero", default=False)
-    absent: str | None = key(Text(), "the number that an omitted input reads as", silent=True)
+    absent: str | None = key(Text(), "the number that an omitted input reads as; also `inf` or `-inf`", silent=True)
     when: Located | None = key(Formula(), "the calls that have it; all others do without", silent=True)
     broadcast: tuple[str, ...] = key(
         ListOf(AXIS),

@@ -6,7 +6,7 @@ where axes stand are chosen; what a call means is asked of validate_steps.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 

@@ -259,7 +259,7 @@ class StepValidator(AxisFinder):
                 self.note(f"{attribute.name}-kind")
             elif entries and expr.names(size.tree) <= facts.keys():
                 wanted = [1] * self.arrays[name].ndim
-                wanted[self.places[name][axis][0]] = self.value(size, facts)
+                wanted[self.places[name][axis][0]] = each(self.value(size, facts))[0]
                 if list(entries) != wanted:
                     self.note(f"{attribute.name}-value")
 
