@@ -111,7 +111,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
+        default = "None" if spatial else f"({default.strip('[]')},)" if default != "[]" else "()"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
@@ -196,6 +196,7 @@ def _words(op: Op) -> dict[str, dict[str, Any]]:
 def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     axes = {axis.name: _run(axis) for axis in array.axes if axis.kind != "ones"} if array.role != "between" else {}
     absent = str(float(tensor.absent)) if tensor is not None and tensor.absent is not None else ""
+    absent = f'float("{absent}")' if "inf" in absent else absent
     dtype = ""
     if array.role == "list":
         dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
