@@ -70,7 +70,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], opwright_from_bf16(src_row_[i_]));
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], opwright_from_bf16(src_row_[i_]));
                 }
             }
         }
@@ -168,14 +168,14 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
             const int64_t whole_ = n_ / 32 * 32;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = opwright_maximumf(sums_0_[j_], opwright_from_bf16(src_row_[i_ + j_]));
+                    sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[i_ + j_]));
                 }
             }
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                sums_0_[j_] = opwright_maximumf(sums_0_[j_], opwright_from_bf16(src_row_[whole_ + j_]));
+                sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[whole_ + j_]));
             }
         }
-        peak = opwright_maximumf(peak, opwright_max_of_f32(sums_0_));
+        peak = opwright_max_so_far_f32(peak, opwright_max_of_f32(sums_0_));
         float sums_1_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_1_[j_] = 0.0f;

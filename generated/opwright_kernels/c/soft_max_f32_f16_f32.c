@@ -86,7 +86,7 @@ static void soft_max_f32_f16_f32_0_a(void *context_, int64_t part_)
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], src_row_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], src_row_[i_]);
                 }
             }
         }
@@ -257,14 +257,14 @@ static void soft_max_f32_f16_f32_0_c(void *context_, int64_t part_)
             const int64_t whole_ = n_ / 32 * 32;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[i_ + j_]);
+                    sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[i_ + j_]);
                 }
             }
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[whole_ + j_]);
+                sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[whole_ + j_]);
             }
         }
-        peak = opwright_maximumf(peak, opwright_max_of_f32(sums_0_));
+        peak = opwright_max_so_far_f32(peak, opwright_max_of_f32(sums_0_));
         if (mode_word_ == 0) {
             base = peak;
         }
@@ -388,7 +388,7 @@ static void soft_max_f32_f16_f32_0_o(void *context_, int64_t part_)
         float total = 0.0f;
         float shared_1_ = 0.0f;
         for (int64_t c = 0; c < C; ++c) {
-            peak = opwright_maximumf(peak, src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]);
+            peak = opwright_max_so_far_f32(peak, src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]);
         }
         if (mode_word_ == 0) {
             base = peak;

@@ -266,6 +266,8 @@ def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) 
     """A term put to what a cell has."""
     if operator in ("sum", "product") and values.accumulate != "s64":
         return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
+    if operator in ("max", "min") and values.accumulate == "f32":
+        return Assign(cell, Call(f"opwright_{operator}_so_far_f32", (cell, made)), source=source)
     return Assign(cell, values.combined(operator, cell, made), source=source)
 
 
