@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
 from ._dtypes import BITS, C_TYPES, DTYPES
-from ._operation import SERIAL_TERMS, Operation
+from ._operation import Operation
+from ._quick import Quick, quick
 from ._rules import Extent
 from ._schedules import Lanes, Schedule
 from ._step_sizes import ArrayInfo, Field, Sizes
@@ -87,11 +88,15 @@ class StepPlan:
     alone: tuple[Any, int]
     phases: int
     returned: tuple[int, ...]  # the outputs that the call has
-    quick: bool  # one input and one output that have buffers, no memory, nothing for more than one thread
-    room: tuple[Any, Any]  # no team and no memory
+    in_place: frozenset[int]  # the inputs that the one output may be, where neither has gaps
     schedules: tuple[tuple[str, Schedule], ...]
     products: tuple[_contractions.Product, ...]
     keeps: tuple[Any, ...]  # what other pointers lead to
+
+    @cached_property
+    def quick(self) -> Quick:
+        """What a later call with arrays without gaps does."""
+        return quick(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,22 +171,18 @@ class StepKernels(Operation):
             alone=workers(1),
             phases=len(self.phases),
             returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
-            quick=self.is_quick(resolution, row, workers(1)[1]),
-            room=(ffi.NULL, ffi.NULL),
+            in_place=self.replaceable(resolution),
             schedules=tuple(told.schedules),
             products=tuple(products.values()),
             keeps=lists,
         )
 
-    def is_quick(self, resolution: Steps, row: Mapping[str, str], scratch: int) -> bool:
-        """Whether calls need no thread, no scratch and no view: one input and one output, as cffi takes them."""
-        return (
-            len(self.inputs) == len(self.outputs) == 1
-            and not any(BITS.get(DTYPES[row[name]]) for name in (self.inputs[0].name, self.outputs[0]))
-            and not any(info.role == "list" for info in self.arrays_)
-            and resolution.terms < SERIAL_TERMS
-            and scratch == 0
-        )
+    def replaceable(self, resolution: Steps) -> frozenset[int]:
+        """The inputs whose memory the one output may have."""
+        names = self.in_place.get(self.outputs[0], ()) if len(self.outputs) == 1 else ()
+        places = resolution.outputs[self.outputs[0]].places
+        same = [name for name in names if resolution.places[name] == places]
+        return frozenset(number for number, info in enumerate(self.inputs) if info.name in same)
 
     def whole(
         self, resolution: Steps, arrays: Mapping[str, Array]

@@ -42,7 +42,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -84,8 +84,13 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 const float *restrict peak_row_ = peak + (a - begin_);
+                float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += opwright_exp_f32(opwright_from_bf16(src_row_[i_]) - peak_row_[i_]);
+                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                }
+                opwright_exp_row_f32(made_0_, n_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += made_0_[i_];
                 }
             }
         }
@@ -134,7 +139,7 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -180,14 +185,19 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
             const float same_0_ = peak;
+            float made_0_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+            }
+            opwright_exp_row_f32(made_0_, n_);
             const int64_t whole_ = n_ / 32 * 32;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_1_[j_] += opwright_exp_f32(opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
+                    sums_1_[j_] += made_0_[i_ + j_];
                 }
             }
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                sums_1_[j_] += opwright_exp_f32(opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
+                sums_1_[j_] += made_0_[whole_ + j_];
             }
         }
         total += opwright_sum_of_f32(sums_1_);
