@@ -48,6 +48,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_absent_ = sizes_->stats_absent_;
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
@@ -170,26 +171,30 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t a = begin_; a < end_; a += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - a);
-            float *restrict shared_1__row_ = shared_1_ + (a - begin_);
-            const float *restrict total_row_ = total + (a - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_1__row_[i_] = opwright_log_f32(total_row_[i_]);
-            }
-        }
-        for (int64_t o = 0; o < 1; ++o) {
+        if (!stats_absent_) {
             for (int64_t a = begin_; a < end_; a += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - a);
-                float stats_room_[512];
-                float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
-                float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
-                const float *restrict base_row_ = base + (a - begin_);
-                const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+                float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+                const float *restrict total_row_ = total + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    stats_row_[i_] = base_row_[i_] + shared_1__row_[i_];
+                    shared_1__row_[i_] = opwright_log_f32(total_row_[i_]);
                 }
-                opwright_put_f32(stats_row_, stats_first_, stats_A_step_, n_);
+            }
+        }
+        if (!stats_absent_) {
+            for (int64_t o = 0; o < 1; ++o) {
+                for (int64_t a = begin_; a < end_; a += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - a);
+                    float stats_room_[512];
+                    float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                    float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
+                    const float *restrict base_row_ = base + (a - begin_);
+                    const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        stats_row_[i_] = base_row_[i_] + shared_1__row_[i_];
+                    }
+                    opwright_put_f32(stats_row_, stats_first_, stats_A_step_, n_);
+                }
             }
         }
     }
@@ -212,6 +217,7 @@ static void soft_max_bf16_f32_f32_0_c(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_absent_ = sizes_->stats_absent_;
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
@@ -324,9 +330,13 @@ static void soft_max_bf16_f32_f32_0_c(void *context_, int64_t part_)
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
         }
-        shared_1_ = opwright_log_f32(total);
-        for (int64_t o = 0; o < 1; ++o) {
-            stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + shared_1_;
+        if (!stats_absent_) {
+            shared_1_ = opwright_log_f32(total);
+        }
+        if (!stats_absent_) {
+            for (int64_t o = 0; o < 1; ++o) {
+                stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + shared_1_;
+            }
         }
     }
 }
@@ -348,6 +358,7 @@ static void soft_max_bf16_f32_f32_0_o(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_absent_ = sizes_->stats_absent_;
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
@@ -401,17 +412,21 @@ static void soft_max_bf16_f32_f32_0_o(void *context_, int64_t part_)
                 dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = peak == -INFINITY ? 0.0f : shared_0_[c] / total;
             }
         }
-        shared_1_ = opwright_log_f32(total);
-        for (int64_t o = 0; o < 1; o += block_) {
-            const int64_t n_ = opwright_min(block_, 1 - o);
-            float stats_room_[512];
-            float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
-            float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
-            const float same_0_ = base + shared_1_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                stats_row_[i_] = same_0_;
+        if (!stats_absent_) {
+            shared_1_ = opwright_log_f32(total);
+        }
+        if (!stats_absent_) {
+            for (int64_t o = 0; o < 1; o += block_) {
+                const int64_t n_ = opwright_min(block_, 1 - o);
+                float stats_room_[512];
+                float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
+                const float same_0_ = base + shared_1_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    stats_row_[i_] = same_0_;
+                }
+                opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
             }
-            opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
         }
     }
 }

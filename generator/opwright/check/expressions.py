@@ -34,6 +34,9 @@ def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
                 yield extent, "int", True, f"the extent of axis {axis} of '{tensor.name}'"
         if tensor.when:
             yield tensor.when, "bool", False, f"`when` of '{tensor.name}'"
+    for attribute in op.attributes:
+        for role, size in (attribute.blocks or {}).items():
+            yield size, "int", False, f"the extent of blocks of '{role}'"
     for symbol, let in op.lets.items():
         for formula in formulas(let):
             yield formula, "int", symbol not in scalars, f"the value of '{symbol}'"

@@ -219,7 +219,10 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
     yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
         if isinstance(node, Call) and node.function in ("any", "all", "scaled"):
-            yield Problem(at.moved(node.column), "semantics-value", f"'{node.function}' is not a function of values")
+            message = f"'{node.function}' is not a function of values"
+            if node.function != "scaled":
+                message += "; `where` takes conditions, each of which must hold on every spatial axis"
+            yield Problem(at.moved(node.column), "semantics-value", message)
     for tree in within_values(assignment.value, scope):
         yield from _quotients(tree, set(letters), at, "value")
 
