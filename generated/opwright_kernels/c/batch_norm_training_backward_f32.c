@@ -63,7 +63,9 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == 1 && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
@@ -416,27 +418,31 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            float diff_gamma_room_[512];
-            float * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
-            float *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
-            const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];
+        if (!diff_gamma_absent_) {
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float diff_gamma_room_[512];
+                float * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
+                float *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];
+                }
+                opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
             }
-            opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            float diff_beta_room_[512];
-            float * diff_beta_first_ = diff_beta + c * diff_beta_C;
-            float *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
-            const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_beta_row_[i_] = diff_beta_sum__row_[i_];
+        if (!diff_beta_absent_) {
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float diff_beta_room_[512];
+                float * diff_beta_first_ = diff_beta + c * diff_beta_C;
+                float *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+                const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_row_[i_] = diff_beta_sum__row_[i_];
+                }
+                opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
             }
-            opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
     }
 }
@@ -472,7 +478,9 @@ static void batch_norm_training_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
     const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C;
@@ -563,8 +571,12 @@ static void batch_norm_training_backward_f32_0_x(void *context_, int64_t part_)
                 }
             }
         }
-        diff_gamma[c * diff_gamma_C] = diff_gamma_sum_;
-        diff_beta[c * diff_beta_C] = diff_beta_sum_;
+        if (!diff_gamma_absent_) {
+            diff_gamma[c * diff_gamma_C] = diff_gamma_sum_;
+        }
+        if (!diff_beta_absent_) {
+            diff_beta[c * diff_beta_C] = diff_beta_sum_;
+        }
     }
 }
 

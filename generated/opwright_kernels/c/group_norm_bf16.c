@@ -56,8 +56,10 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
     const int64_t beta_C = sizes_->beta_C;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * G;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -145,8 +147,12 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
                 }
             }
         }
-        mean[n * mean_N + g * mean_G] = opwright_to_bf16(mean_sum_);
-        variance[n * variance_N + g * variance_G] = opwright_to_bf16(variance_sum_);
+        if (!mean_absent_) {
+            mean[n * mean_N + g * mean_G] = opwright_to_bf16(mean_sum_);
+        }
+        if (!variance_absent_) {
+            variance[n * variance_N + g * variance_G] = opwright_to_bf16(variance_sum_);
+        }
     }
 }
 
@@ -183,8 +189,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
     const int64_t beta_C = sizes_->beta_C;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = N * blocks_;
@@ -516,27 +524,31 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t g = begin_; g < end_; g += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - g);
-            opwright_bf16 mean_room_[512];
-            opwright_bf16 * mean_first_ = mean + (n * mean_N + g * mean_G);
-            opwright_bf16 *restrict mean_row_ = mean_G == 1 ? mean_first_ : mean_room_;
-            const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                mean_row_[i_] = opwright_to_bf16(mean_sum__row_[i_]);
+        if (!mean_absent_) {
+            for (int64_t g = begin_; g < end_; g += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - g);
+                opwright_bf16 mean_room_[512];
+                opwright_bf16 * mean_first_ = mean + (n * mean_N + g * mean_G);
+                opwright_bf16 *restrict mean_row_ = mean_G == 1 ? mean_first_ : mean_room_;
+                const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    mean_row_[i_] = opwright_to_bf16(mean_sum__row_[i_]);
+                }
+                opwright_put_bf16(mean_row_, mean_first_, mean_G, n_);
             }
-            opwright_put_bf16(mean_row_, mean_first_, mean_G, n_);
         }
-        for (int64_t g = begin_; g < end_; g += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - g);
-            opwright_bf16 variance_room_[512];
-            opwright_bf16 * variance_first_ = variance + (n * variance_N + g * variance_G);
-            opwright_bf16 *restrict variance_row_ = variance_G == 1 ? variance_first_ : variance_room_;
-            const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                variance_row_[i_] = opwright_to_bf16(variance_sum__row_[i_]);
+        if (!variance_absent_) {
+            for (int64_t g = begin_; g < end_; g += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - g);
+                opwright_bf16 variance_room_[512];
+                opwright_bf16 * variance_first_ = variance + (n * variance_N + g * variance_G);
+                opwright_bf16 *restrict variance_row_ = variance_G == 1 ? variance_first_ : variance_room_;
+                const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    variance_row_[i_] = opwright_to_bf16(variance_sum__row_[i_]);
+                }
+                opwright_put_bf16(variance_row_, variance_first_, variance_G, n_);
             }
-            opwright_put_bf16(variance_row_, variance_first_, variance_G, n_);
         }
     }
 }
@@ -578,8 +590,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
     const int64_t beta_C = sizes_->beta_C;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 ? 1073741824 : 512;
     const int64_t total_ = N;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -911,11 +925,15 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t g = 0; g < G; ++g) {
-            mean[n * mean_N + g * mean_G] = opwright_to_bf16(mean_sum_[g]);
+        if (!mean_absent_) {
+            for (int64_t g = 0; g < G; ++g) {
+                mean[n * mean_N + g * mean_G] = opwright_to_bf16(mean_sum_[g]);
+            }
         }
-        for (int64_t g = 0; g < G; ++g) {
-            variance[n * variance_N + g * variance_G] = opwright_to_bf16(variance_sum_[g]);
+        if (!variance_absent_) {
+            for (int64_t g = 0; g < G; ++g) {
+                variance[n * variance_N + g * variance_G] = opwright_to_bf16(variance_sum_[g]);
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -76,11 +76,11 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 512 * 512; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
@@ -94,11 +94,11 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
@@ -112,11 +112,11 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
@@ -130,11 +130,11 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_; a < end_; ++a) {
@@ -152,8 +152,13 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);
+                    float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_exp_f32(src_row_[i_] - peak_row_[i_]);
+                        made_0_[i_] = src_row_[i_] - peak_row_[i_];
+                    }
+                    opwright_exp_row_f32(made_0_, n_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += made_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -182,8 +187,13 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);
+                    float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_exp_f32(src_row_[i_] - peak_row_[i_]);
+                        made_0_[i_] = src_row_[i_] - peak_row_[i_];
+                    }
+                    opwright_exp_row_f32(made_0_, n_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += made_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -212,8 +222,13 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);
+                    float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_exp_f32(src_row_[i_] - peak_row_[i_]);
+                        made_0_[i_] = src_row_[i_] - peak_row_[i_];
+                    }
+                    opwright_exp_row_f32(made_0_, n_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += made_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -242,8 +257,13 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);
+                    float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_exp_f32(src_row_[i_] - peak_row_[i_]);
+                        made_0_[i_] = src_row_[i_] - peak_row_[i_];
+                    }
+                    opwright_exp_row_f32(made_0_, n_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += made_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -319,7 +339,7 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -350,14 +370,14 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[i_ + j_]);
+                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[i_ + j_]);
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[whole_ + j_]);
+                    sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[whole_ + j_]);
                 }
             }
-            peak = opwright_maximumf(peak, opwright_max_of_f32(sums_0_));
+            peak = opwright_max_so_far_f32(peak, opwright_max_of_f32(sums_0_));
             float sums_1_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_1_[j_] = 0.0f;
@@ -367,14 +387,19 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
                 const float same_0_ = peak;
+                float made_0_[512];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    made_0_[i_] = src_row_[i_] - same_0_;
+                }
+                opwright_exp_row_f32(made_0_, n_);
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_1_[j_] += opwright_exp_f32(src_row_[i_ + j_] - same_0_);
+                        sums_1_[j_] += made_0_[i_ + j_];
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_1_[j_] += opwright_exp_f32(src_row_[whole_ + j_] - same_0_);
+                    sums_1_[j_] += made_0_[whole_ + j_];
                 }
             }
             total += opwright_sum_of_f32(sums_1_);

@@ -103,13 +103,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -125,13 +125,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -147,13 +147,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -169,13 +169,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_maximumf(tile_[i_], src_row_[i_]);
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                         }
                     }
                 }
@@ -208,13 +208,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_minimumf(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -232,13 +232,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_minimumf(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -256,13 +256,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_minimumf(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -280,13 +280,13 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_minimumf(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
                 }
@@ -415,7 +415,7 @@ static void max_pool_backward_f32_0_o(void *context_, int64_t part_)
                                 float src_room_[512];
                                 const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], src_row_[i_]);
+                                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], src_row_[i_]);
                                 }
                             }
                         }
@@ -443,7 +443,7 @@ static void max_pool_backward_f32_0_o(void *context_, int64_t part_)
                                 const float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                 const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    first_row_[i_] = opwright_minimumf(first_row_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                    first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], src_row_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                 }
                             }
                         }
@@ -558,7 +558,7 @@ static void max_pool_backward_f32_0_diff_src_X_(void *context_, int64_t part_)
                     for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                         for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                             for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_maximumf(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]);
+                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]);
                             }
                         }
                     }
@@ -578,7 +578,7 @@ static void max_pool_backward_f32_0_diff_src_X_(void *context_, int64_t part_)
                     for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                         for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                             for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_minimumf(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_] == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
+                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_] == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
                             }
                         }
                     }

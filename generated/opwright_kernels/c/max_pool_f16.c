@@ -97,13 +97,13 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             opwright_f16 src_room_[512];
                             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                             }
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], tile_[i_]);
+                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -119,13 +119,13 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             opwright_f16 src_room_[512];
                             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                             }
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], tile_[i_]);
+                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -141,13 +141,13 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             opwright_f16 src_room_[512];
                             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                             }
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], tile_[i_]);
+                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -163,13 +163,13 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             opwright_f16 src_room_[512];
                             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                             }
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], tile_[i_]);
+                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
                 }
             }
             for (int64_t c = begin_; c < end_; c += block_) {
@@ -282,7 +282,7 @@ static void max_pool_f16_0_o(void *context_, int64_t part_)
                             opwright_f16 src_room_[512];
                             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], opwright_from_f16(src_row_[i_]));
+                                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], opwright_from_f16(src_row_[i_]));
                             }
                         }
                     }

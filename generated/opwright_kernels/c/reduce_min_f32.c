@@ -56,15 +56,15 @@ static void reduce_min_f32_0_r(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_minimumf(sums_0_[j_], src_row_[i_ + j_]);
+                        sums_0_[j_] = opwright_min_so_far_f32(sums_0_[j_], src_row_[i_ + j_]);
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] = opwright_minimumf(sums_0_[j_], src_row_[whole_ + j_]);
+                    sums_0_[j_] = opwright_min_so_far_f32(sums_0_[j_], src_row_[whole_ + j_]);
                 }
             }
         }
-        dst_sum_ = opwright_minimumf(dst_sum_, opwright_min_of_f32(sums_0_));
+        dst_sum_ = opwright_min_so_far_f32(dst_sum_, opwright_min_of_f32(sums_0_));
         dst[dst_K_k_at_ + k * dst_K_step_] = dst_sum_;
     }
 }
@@ -112,12 +112,12 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_minimumf(dst_sum__row_[i_], tile_[i_]);
+                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
             }
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
@@ -133,12 +133,12 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_minimumf(dst_sum__row_[i_], tile_[i_]);
+                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
             }
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
@@ -154,12 +154,12 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_minimumf(dst_sum__row_[i_], tile_[i_]);
+                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
             }
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
@@ -175,12 +175,12 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_minimumf(tile_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_minimumf(dst_sum__row_[i_], tile_[i_]);
+                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
             }
         }
         for (int64_t k = begin_; k < end_; k += block_) {

@@ -48,6 +48,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_absent_ = sizes_->stats_absent_;
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
@@ -91,11 +92,11 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 512 * 512; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
@@ -109,11 +110,11 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
@@ -127,11 +128,11 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
@@ -145,11 +146,11 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_maximumf(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
             if (mode_word_ == 0) {
@@ -181,8 +182,9 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict base_row_ = base + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_exp_f32(opwright_from_f16(src_row_[i_]) - base_row_[i_]);
+                        shared_0__row_[i_] = opwright_from_f16(src_row_[i_]) - base_row_[i_];
                     }
+                    opwright_exp_row_f32(shared_0__row_, n_);
                 }
             }
             for (int64_t a = begin_; a < end_; ++a) {
@@ -334,26 +336,30 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
-                float *restrict shared_1__row_ = shared_1_ + (a - begin_);
-                const float *restrict total_row_ = total + (a - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    shared_1__row_[i_] = opwright_log_f32(total_row_[i_]);
-                }
-            }
-            for (int64_t o = 0; o < 1; ++o) {
+            if (!stats_absent_) {
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
-                    float stats_room_[512];
-                    float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
-                    float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
-                    const float *restrict base_row_ = base + (a - begin_);
-                    const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+                    float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+                    const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        stats_row_[i_] = base_row_[i_] + shared_1__row_[i_];
+                        shared_1__row_[i_] = opwright_log_f32(total_row_[i_]);
                     }
-                    opwright_put_f32(stats_row_, stats_first_, stats_A_step_, n_);
+                }
+            }
+            if (!stats_absent_) {
+                for (int64_t o = 0; o < 1; ++o) {
+                    for (int64_t a = begin_; a < end_; a += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - a);
+                        float stats_room_[512];
+                        float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                        float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
+                        const float *restrict base_row_ = base + (a - begin_);
+                        const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            stats_row_[i_] = base_row_[i_] + shared_1__row_[i_];
+                        }
+                        opwright_put_f32(stats_row_, stats_first_, stats_A_step_, n_);
+                    }
                 }
             }
             at_ += 1;
@@ -390,6 +396,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_absent_ = sizes_->stats_absent_;
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
@@ -431,14 +438,14 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_maximumf(sums_0_[j_], opwright_from_f16(src_row_[i_ + j_]));
+                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_f16(src_row_[i_ + j_]));
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] = opwright_maximumf(sums_0_[j_], opwright_from_f16(src_row_[whole_ + j_]));
+                    sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_f16(src_row_[whole_ + j_]));
                 }
             }
-            peak = opwright_maximumf(peak, opwright_max_of_f32(sums_0_));
+            peak = opwright_max_so_far_f32(peak, opwright_max_of_f32(sums_0_));
             if (mode_word_ == 0) {
                 base = peak;
             }
@@ -452,8 +459,9 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
                 const float same_0_ = base;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    shared_0__row_[i_] = opwright_exp_f32(opwright_from_f16(src_row_[i_]) - same_0_);
+                    shared_0__row_[i_] = opwright_from_f16(src_row_[i_]) - same_0_;
                 }
+                opwright_exp_row_f32(shared_0__row_, n_);
             }
             float sums_1_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -503,9 +511,13 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                     opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
-            shared_1_ = opwright_log_f32(total);
-            for (int64_t o = 0; o < 1; ++o) {
-                stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + shared_1_;
+            if (!stats_absent_) {
+                shared_1_ = opwright_log_f32(total);
+            }
+            if (!stats_absent_) {
+                for (int64_t o = 0; o < 1; ++o) {
+                    stats[stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_] = base + shared_1_;
+                }
             }
             a += 1;
             if (a == A_inner_) {
@@ -541,6 +553,7 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    const int64_t stats_absent_ = sizes_->stats_absent_;
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
@@ -572,7 +585,7 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
             float total = 0.0f;
             float shared_1_ = 0.0f;
             for (int64_t c = 0; c < C; ++c) {
-                peak = opwright_maximumf(peak, opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]));
+                peak = opwright_max_so_far_f32(peak, opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]));
             }
             if (mode_word_ == 0) {
                 base = peak;
@@ -596,17 +609,21 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
                     dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = opwright_to_f16(peak == -INFINITY ? 0.0f : shared_0_[c] / total);
                 }
             }
-            shared_1_ = opwright_log_f32(total);
-            for (int64_t o = 0; o < 1; o += block_) {
-                const int64_t n_ = opwright_min(block_, 1 - o);
-                float stats_room_[512];
-                float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
-                float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
-                const float same_0_ = base + shared_1_;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    stats_row_[i_] = same_0_;
+            if (!stats_absent_) {
+                shared_1_ = opwright_log_f32(total);
+            }
+            if (!stats_absent_) {
+                for (int64_t o = 0; o < 1; o += block_) {
+                    const int64_t n_ = opwright_min(block_, 1 - o);
+                    float stats_room_[512];
+                    float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                    float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
+                    const float same_0_ = base + shared_1_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        stats_row_[i_] = same_0_;
+                    }
+                    opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
                 }
-                opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
             }
             a += 1;
             if (a == A_inner_) {

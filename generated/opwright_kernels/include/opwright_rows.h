@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "opwright_functions.h"
+#include "opwright_functions_rows.h"
 #include "opwright_team.h"
 #include "opwright_types.h"
 
@@ -1298,6 +1299,104 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             int64_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
+// u64: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
+// `kept`; and what was written to room put in place.
+static inline const uint64_t *opwright_row_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *room)
+{
+    if (step == 1) {
+        return from;
+    }
+    if (step == 0 && n > 0) {
+        const uint64_t cell = *from;
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = cell;
+        }
+        return room;
+    }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        room[i] = from[i * step];
+    }
+    return room;
+}
+
+static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n, uint64_t *room)
+{
+    if (step == 1) {
+        return at;
+    }
+    (void)opwright_row_u64(at, step, n, room);
+    return room;
+}
+
+static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; row != to && i < n; ++i) {
+        to[i * step] = row[i];
+    }
+}
+
+// u64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint64_t *target = to + strip * to_steps[across];
+        const uint64_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint64_t cells[tile][tile];
             if (rows == tile && columns == tile) {
                 for (int i = 0; i < tile; ++i) {
                     for (int j = 0; j < tile; ++j) {

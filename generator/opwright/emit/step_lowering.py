@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged
-from ..derive.program import INITIAL, Axis, Formula, Part
+from ..derive.program import INITIAL, Axis, Formula, Part, only_for
 from ..language import expr
 from ..language.expr import Read
 from ..language.kinds import Kind
@@ -49,6 +49,16 @@ def words_of(op: Op, name: str) -> list[str]:
     """The words of a string or truth attribute, in the order of their numbers."""
     attribute = op.attribute(name)
     return ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
+
+
+def optional_outputs(op: Op) -> frozenset[str]:
+    """The outputs that not every call has."""
+    return frozenset(tensor.name for tensor in op.outputs if tensor.when is not None)
+
+
+def absence(output: str) -> str:
+    """The member of sizes that tells whether a call lacks an output."""
+    return f"{output}_absent_"
 
 
 @dataclass(frozen=True)
@@ -274,7 +284,11 @@ class Lowering(Elements):
                 number = words_of(self.op, part.by).index(formula.word)
                 found = (If(Binary("==", word, nodes.integer(number)), found, source=part.source),)
             result += found
-        return result
+        outputs = only_for(self.program, optional_outputs(self.op)).get(part.target.tensor, frozenset())
+        if not outputs:
+            return result
+        lacked = nodes.both([self.member(absence(name)) for name in sorted(outputs)])
+        return [If(nodes.Unary("!", lacked), tuple(result), source=part.source)]
 
     def formula(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""

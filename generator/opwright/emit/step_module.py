@@ -22,7 +22,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
-from .step_contraction import ContractionView, contracted_extents, contractions
+from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
 from .step_lowering import words_of
@@ -82,6 +82,7 @@ class StepWrapper:
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     extents: dict[str, str]  # of the letters of contractions
+    slides: tuple[SlideView, ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
@@ -111,7 +112,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
+        default = "None" if spatial else f"({default.strip('[]')},)" if default != "[]" else "()"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
@@ -156,6 +157,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         terms=_terms(op, writer),
         contractions=contractions(told),
         extents=contracted_extents(told, own),
+        slides=slides(told, own),
         roles=role_table(op),
     )
 
@@ -196,6 +198,7 @@ def _words(op: Op) -> dict[str, dict[str, Any]]:
 def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     axes = {axis.name: _run(axis) for axis in array.axes if axis.kind != "ones"} if array.role != "between" else {}
     absent = str(float(tensor.absent)) if tensor is not None and tensor.absent is not None else ""
+    absent = f'float("{absent}")' if "inf" in absent else absent
     dtype = ""
     if array.role == "list":
         dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
