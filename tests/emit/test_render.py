@@ -17,8 +17,9 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 from opwright import cli, generate
+from opwright.commands import export_c
 from opwright.commands import generate as command
-from opwright.emit import render, wrap
+from opwright.emit import c_interface, render, wrap
 from opwright.generate import generated
 from opwright.language import expr
 from opwright.language.library import Library
@@ -357,6 +358,9 @@ def test_templates_declare_the_parameters_that_they_use_and_are_given(
     steps = load_texts({"soft_max.yaml": (ROOT / "tests/data/steps/soft_max.yaml").read_text(encoding="utf-8")})
     ops = (*made[0].ops, *steps.ops)
     rendered = rendered_templates(monkeypatch, dataclasses.replace(made[0], ops=ops))
+    views = [c_interface.interface(op, made[0], env) for op in made[0].ops]
+    for template, view in export_c.texts("spec", views, (), (), "kernels").values():
+        rendered[f"interface/{template}"] = {*view}
     declaring = set()
     for path in sorted((ROOT / "templates").rglob("*.j2")):
         name = path.relative_to(ROOT / "templates").as_posix()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from opwright.derive.as_steps import as_steps
 from opwright.emit import c_interface
 from opwright.language.dtypes import DTYPES
@@ -73,7 +72,7 @@ class CCall:
     keeps: list[Any] = field(default_factory=list)
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818  # an answer, as in the package
     """What C refuses: the rule, the argument, the message."""
 
     def __init__(self, error: Error) -> None:
@@ -83,13 +82,25 @@ class Refused(Exception):
 
 def compiled(folder: Path, target: Path, compiler: Sequence[str] = ("gcc", "-O0"), flags: Sequence[str] = ()) -> Path:
     """The library of an export without kernels: it understands calls, infers shapes and refuses."""
-    sources = sorted((folder / "interface").glob("*.c")) + [folder / "c/engine/team.c"]
+    sources = [*sorted((folder / "interface").glob("*.c")), folder / "c/engine/team.c"]
     include = [f"-I{folder / name}" for name in ("interface", "public", "include", "c/engine")]
     target.mkdir(parents=True, exist_ok=True)
 
     def made(source: Path) -> Path:
         out = target / f"{source.stem}.o"
-        command = [*compiler, *STRICT, "-fPIC", "-fvisibility=hidden", *flags, *include, "-c", str(source), "-o", str(out)]
+        strict = STRICT if source.parent.name == "interface" else STRICT[:1]
+        command = [
+            *compiler,
+            *strict,
+            "-fPIC",
+            "-fvisibility=hidden",
+            *flags,
+            *include,
+            "-c",
+            str(source),
+            "-o",
+            str(out),
+        ]
         subprocess.run(command, check=True)
         return out
 
@@ -133,7 +144,9 @@ class CLibrary:
             self.structs[function] = type(function, (c.Structure,), {"_fields_": members})
         return self.structs[function]
 
-    def call(self, function: str, inputs: Sequence[Any], values: Mapping[str, Any], outputs: Sequence[Any] = ()) -> CCall:
+    def call(
+        self, function: str, inputs: Sequence[Any], values: Mapping[str, Any], outputs: Sequence[Any] = ()
+    ) -> CCall:
         """A call whose attributes are those said and the defaults of the others."""
         members = c_interface.arguments(self.ops[function])
         made = CCall(self.struct(function)(), sum(a.role == "output" for a in members))
@@ -182,7 +195,9 @@ class CLibrary:
 
     def workspace(self, function: str, call: CCall, run: Run) -> Memory:
         memory, error = Memory(), Error()
-        if getattr(self.lib, f"opwright_{function}_workspace")(c.byref(call.struct), c.byref(run), c.byref(memory), c.byref(error)):
+        if getattr(self.lib, f"opwright_{function}_workspace")(
+            c.byref(call.struct), c.byref(run), c.byref(memory), c.byref(error)
+        ):
             raise Refused(error)
         return memory
 

@@ -15,13 +15,10 @@ from typing import Any
 
 from .. import __version__
 from ..calls import package
-from ..derive.as_steps import as_steps
 from ..derive.variants import ISAS
 from ..emit import c_interface, render
-from ..emit.escape import c_string  # noqa: F401  # what templates print text by
 from ..emit.output import Head
 from ..language.dtypes import DTYPES
-from ..language.library import Library
 from ..language.source import Prose
 from ..load import load
 from ..project import Project
@@ -53,13 +50,13 @@ def export_c(project: Project, folder: Path, name: str, ops: Sequence[str]) -> N
     views = [c_interface.interface(op, library, env) for op in made]
     units = _units(kernels, [op.function for op in made])
     groups = _groups(units, project.output)
-    texts = _texts(project, views, groups, name, library)
+    spec = project.spec.relative_to(project.root).as_posix()
     for path in _files(project.output, groups):
         _copied(project.output / path, folder / path)
     for source in sorted((project.templates / FOLDER).glob("*.[ch]")):
         _copied(source, folder / FOLDER / source.name)
     _copied(project.output / "include/opwright_team.h", folder / "public/opwright_team.h")
-    for path, (template, view) in texts.items():
+    for path, (template, view) in texts(spec, views, units, groups, name).items():
         text = render.tidy(path, env.get_template(f"{FOLDER}/{template}").render(**view))
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -70,47 +67,54 @@ def _copied(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _texts(
-    project: Project, views: Sequence[c_interface.Interface], groups: Sequence[Group], name: str, library: Library
+def texts(
+    spec: str, views: Sequence[c_interface.Interface], units: Sequence[Any], groups: Sequence[Group], name: str
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     """What is printed: path to template and view."""
-    head = Head(Prose(project.spec.relative_to(project.root).as_posix()))
-    common: dict[str, Any] = {"head": head, "dtypes": tuple(DTYPES.values()), "isas": ISAS, "name": name}
-    units = {view.op.function: render.unit(view.op) for view in views if not as_steps(view.op).stepped}
     places = [("", "docs/API.md#rules"), *((rule, f"docs/API.md#{rule}") for rule in ("out", "threads", "memory"))]
-    contracts = any(not isinstance(view.wrapper, tuple) and getattr(view.wrapper, "contractions", ()) for view in views)
-    engines = {label: _engines(label) if contracts else [""] * len(ISAS) for label in ENGINE_LABELS}
-    sources = [*SOURCES, *(f"{view.op.function}.c" for view in views)]
-    build = {**common, "version": __version__, "interface": INTERFACE_VERSION, "groups": groups}
-    return {
-        "public/opwright_operations.h": ("operations.h.j2", {**common, "ops": views, "version": INTERFACE_VERSION}),
-        f"{FOLDER}/tables.c": ("tables.c.j2", {**common, "engines": engines, "sections": places}),
-        f"{FOLDER}/instruction_sets.h": ("instruction_sets.h.j2", common),
-        "CMakeLists.txt": ("CMakeLists.txt.j2", {**build, "interface_sources": sources}),
-        "config.cmake.in": ("config.cmake.in.j2", common),
-        f"{name}.pc.in": ("package.pc.in.j2", common),
-        **{
-            f"{FOLDER}/{view.op.function}.c": (
-                "operation.c.j2",
-                {"head": Head(Prose(view.op.at.file)), "i": view, "unit": units.get(view.op.function)},
-            )
-            for view in views
-        },
+    given = {
+        "head": Head(Prose(spec)),
+        "dtypes": tuple(DTYPES.values()),
+        "isas": ISAS,
+        "name": name,
+        "version": __version__,
+        "interface": INTERFACE_VERSION,
+        "ops": views,
+        "groups": groups,
+        "engines": {label: _engines(label, units) for label in ENGINE_LABELS},
+        "sections": places,
+        "interface_sources": [*SOURCES, *(f"{view.op.function}.c" for view in views)],
     }
 
+    def printed(template: str, *names: str) -> tuple[str, dict[str, Any]]:
+        return template, {known: given[known] for known in names}
 
-def _engines(label: str) -> list[str]:
+    build = ("name", "version", "interface", "groups", "isas", "interface_sources")
+    files = {
+        "public/opwright_operations.h": printed("operations.h.j2", "head", "ops", "dtypes", "interface"),
+        f"{FOLDER}/tables.c": printed("tables.c.j2", "head", "dtypes", "isas", "engines", "sections"),
+        f"{FOLDER}/instruction_sets.h": printed("instruction_sets.h.j2", "head", "isas"),
+        "CMakeLists.txt": printed("CMakeLists.txt.j2", *build),
+        "config.cmake.in": printed("config.cmake.in.j2", "name"),
+        f"{name}.pc.in": printed("package.pc.in.j2", "name"),
+    }
+    for view in views:
+        unit = None if view.op.stepped else render.unit(view.op)
+        told = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit}
+        files[f"{FOLDER}/{view.op.function}.c"] = "operation.c.j2", told
+    return files
+
+
+def _engines(label: str, units: Iterable[Any]) -> list[str]:
     """The instruction sets that have an engine of contractions for a dtype, each in its place."""
-    found = []
-    for isa in ISAS:
-        takes = label in isa.dtypes or (label == "bytes" and "f32" in isa.dtypes)
-        found.append(isa.name if takes else "")
-    return found
+    names = {unit.name for unit in units}
+    return [isa.name if f"opwright_contraction_{label}_{isa.name}" in names else "" for isa in ISAS]
 
 
 def _units(kernels: Any, functions: Iterable[str]) -> list[Any]:
-    """The units of the package that operations are compiled from, with those that they need."""
-    found: dict[str, Any] = {}
+    """The units of the package that operations are compiled from, with those that they need, and its threads."""
+    team = importlib.import_module(f"{kernels.__name__}._team").UNIT
+    found: dict[str, Any] = {team.name: team}
     for function in functions:
         operation = importlib.import_module(f"{kernels.__name__}._{function}").OPERATION
         for unit in operation.units(lambda isa: True):
@@ -140,4 +144,4 @@ def _files(output: Path, groups: Iterable[Group]) -> list[str]:
     """The files of the package that a build reads."""
     headers = [path for folder in ("include", "c/engine") for path in (output / folder).rglob("*.h")]
     sources = {source for group in groups for source in group.sources}
-    return sorted({*sources, "c/engine/team.c", *(path.relative_to(output).as_posix() for path in headers)})
+    return sorted({*sources, *(path.relative_to(output).as_posix() for path in headers)})

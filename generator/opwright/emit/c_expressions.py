@@ -11,9 +11,29 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..language.source import Problem, SpecInvalid
-from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, Do, Expr, For, Literal, Member, Name, Room
-from .nodes import Stmt, Text, Unary, call, integer, real
+from ..language.source import Mark, Problem, SpecInvalid
+from .nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Conditional,
+    Declare,
+    Do,
+    Expr,
+    For,
+    Literal,
+    Member,
+    Name,
+    Room,
+    Stmt,
+    Text,
+    Unary,
+    call,
+    integer,
+    real,
+)
 
 CONTEXT, ARGUMENTS = Name("opw"), Name("opw_call")
 NULL, NONE = Name("NULL"), Name("OPWRIGHT_NONE")
@@ -54,6 +74,7 @@ class Expressions:
     """Prints expressions; `body` takes the statements that must stand before the one at hand."""
 
     function: str
+    mark: Mark  # of the operation
     names: dict[str, Value] = field(default_factory=dict)
     body: list[Stmt] = field(default_factory=list)
     taken: Counter[str] = field(default_factory=Counter)  # names of C, and how many of each there are
@@ -61,7 +82,7 @@ class Expressions:
     def unknown(self, node: ast.AST) -> SpecInvalid:
         """The refusal of what C has no word for."""
         text = f"C has no form of {ast.unparse(node)[:200]!r} yet, which the rules of {self.function} need"
-        return SpecInvalid([Problem(None, "c-interface", text)])
+        return SpecInvalid([Problem(self.mark, "c-interface", text)])
 
     def fresh(self, name: str) -> Name:
         """A name of C that nothing has: that of the spec, where it is the first of it."""
@@ -268,9 +289,7 @@ class Expressions:
         """The variable that a loop fills, how it begins, and what the loop does with an entry."""
         if function == "tuple":
             room = self.fresh("ints")
-            return Value(room, "ints"), Room(room.name, "opw_ints"), Do(
-                call("opw_append", address(room), entry.node)
-            )
+            return Value(room, "ints"), Room(room.name, "opw_ints"), Do(call("opw_append", address(room), entry.node))
         kind = "bool" if function in ("all", "any") else "int"
         room = self.fresh(function)
         folds: dict[str, tuple[Expr, Expr]] = {

@@ -55,14 +55,14 @@ class Found(Rules):
             self.told("places", integer(number), self.at(places))
         for number, (_, node) in enumerate(entries_of(fields["outputs"])):
             assert isinstance(node, ast.Call)
-            shape, places = map(self.at, node.args)
-            self.told("output", integer(number), shape, places)
-        for node in ast.walk(fields["absent"]):
-            if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.Tuple):
-                (name,) = ast.literal_eval(node.orelse)
-                self.told("absent", integer(self.outputs.index(name)), Unary("!", self.node(node.test)))
+            self.told("output", integer(number), *map(self.at, node.args))
+        for inner in ast.walk(fields["absent"]):
+            if isinstance(inner, ast.IfExp) and isinstance(inner.orelse, ast.Tuple):
+                (name,) = ast.literal_eval(inner.orelse)
+                self.told("absent", integer(self.outputs.index(name)), Unary("!", self.node(inner.test)))
         for name, node in entries_of(fields["between"]):
-            phase, cells = node.elts if isinstance(node, ast.Tuple) else ()
+            assert isinstance(node, ast.Tuple)
+            phase, cells = node.elts
             assert isinstance(cells, ast.Tuple)
             self.told("between", Text(name), self.node(phase))
             for part in cells.elts:

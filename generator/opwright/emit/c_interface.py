@@ -21,10 +21,9 @@ from ..language.library import Library
 from ..language.model import Attribute, Op
 from ..memo import memoised
 from . import provenance, python_module, render, step_files
-from .c_expressions import ARGUMENTS, NULL, Value
+from .c_expressions import ARGUMENTS, Value
 from .c_resolve import Resolve, pruned
 from .nodes import Declare, Expr, Member, Name, Stmt, call, integer
-from .output import Head
 
 # The C type of an attribute, and what kind of value it is; a list of one for each cell of a size is one of entries.
 _TYPES = {
@@ -138,8 +137,8 @@ def arguments(op: Op) -> tuple[Argument, ...]:
         c_type = _TYPES[attribute.type or ""][0]
         found.append(Argument(attribute.name or "", c_type, "attribute", _default(attribute), attribute.summary or ""))
     for tensor in op.outputs:
-        more = (tensor.when is not None,)
-        found.append(Argument(tensor.name, "const opwright_tensor *", "output", "NULL", tensor.summary or "", *more))
+        summary, absent = tensor.summary or "", tensor.when is not None
+        found.append(Argument(tensor.name, "const opwright_tensor *", "output", "NULL", summary, absent))
     return tuple(found)
 
 
@@ -183,7 +182,7 @@ def _resolve(op: Op, library: Library, env: Any) -> tuple[Stmt, ...]:
     """The rules of a call, as the operation's Python module has them."""
     text = render.texts({"module": render.of_op(op, library)[f"_{op.function}.py"]}, env)["module"]
     tree = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "resolve")
-    made = Resolve(op.op, outputs=tuple(tensor.name for tensor in op.outputs))
+    made = Resolve(op.op, op.at, outputs=tuple(tensor.name for tensor in op.outputs))
     made.stated = {a.name or "": str(a.dtype_of) for a in op.attributes if a.dtype_of}
     made.axes = {tensor.name: tuple(tensor.dims) for tensor in op.tensors}
     first: list[Stmt] = []
@@ -269,21 +268,3 @@ def _absent(op: Op, wrapper: Any) -> dict[str, tuple[int, ...]]:
                 bits.append(int.from_bytes(raw, "little"))
             found[array.name] = tuple(bits)
     return found
-
-
-@dataclass(frozen=True)
-class Dtypes:
-    """The data types, as C numbers them."""
-
-    word: str
-    numpy: str
-    size: int
-
-
-def head(file: str) -> Head:
-    from ..language.source import Prose
-
-    return Head(Prose(file))
-
-
-__all__ = ["NULL", "Argument", "Interface", "arguments", "interface"]

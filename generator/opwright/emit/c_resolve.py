@@ -13,7 +13,24 @@ from dataclasses import dataclass, replace
 from .c_expressions import C_TYPES, CONTEXT, NULL, Value, address
 from .c_found import Found
 from .c_rules import entries_of
-from .nodes import Assign, Call, Conditional, Declare, Do, Expr, If, Member, Name, Return, Room, Stmt, Text, ZERO, call, names
+from .nodes import (
+    ZERO,
+    Assign,
+    Call,
+    Conditional,
+    Declare,
+    Do,
+    Expr,
+    If,
+    Member,
+    Name,
+    Return,
+    Room,
+    Stmt,
+    Text,
+    call,
+    names,
+)
 
 # Numbers and words that no block has set yet.
 _EMPTY: dict[str, Expr] = {"int": ZERO, "real": ZERO, "bool": Name("false"), "word": NULL, "order": NULL}
@@ -121,19 +138,6 @@ class Resolve(Found):
         if isinstance(node.value, ast.IfExp) and isinstance(node.value.body, ast.Dict):
             return
         self.names[name] = self.variable(name, self.value(node.value))
-
-    def variable(self, name: str, value: Value) -> Value:
-        """A value under a name of its own; what has an early declaration is assigned."""
-        known = self.names.get(name)
-        if value.kind not in C_TYPES or value.kind in ("axes", "places"):
-            return value
-        if known is not None and known.node == Name(f"{name}_opw"):
-            self.body.append(Assign(known.node, value.node))
-            return Value(known.node, value.kind, value.vectors)
-        own = self.fresh(name)
-        c_type = C_TYPES[value.kind].removeprefix("const ")
-        self.body.append(Declare(own.name, value.node, c_type))
-        return Value(own, value.kind, value.vectors)
 
     def pair(self, target: ast.Tuple, value: ast.expr) -> None:
         """`giver, shape = stated_shape(...)`, and the places and shape of an output that is as an input."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .c_expressions import C_TYPES, CONTEXT, NONE, NULL, Expressions, Value, address
-from .nodes import ZERO, Binary, Declare, Do, Expr, Index, Member, Name, Room, Stmt, Text, Unary, call, integer
+from .nodes import ZERO, Assign, Binary, Declare, Do, Expr, Index, Member, Name, Room, Stmt, Text, Unary, call, integer
 
 
 @dataclass
@@ -24,11 +24,22 @@ class Rules(Expressions):
     early: list[Stmt] = field(default_factory=list)  # what is declared before all else
     choice: Name = NULL
 
+    def variable(self, name: str, value: Value) -> Value:
+        """A value under a name of its own; what has an early declaration is assigned."""
+        known = self.names.get(name)
+        if value.kind not in C_TYPES or value.kind in ("axes", "places"):
+            return value
+        if known is not None and known.node == Name(f"{name}_opw"):
+            self.body.append(Assign(known.node, value.node))
+            return Value(known.node, value.kind, value.vectors)
+        own = self.fresh(name)
+        c_type = C_TYPES[value.kind].removeprefix("const ")
+        self.body.append(Declare(own.name, value.node, c_type))
+        return Value(own, value.kind, value.vectors)
+
     def options(self, node: ast.Call, *names: str) -> list[Expr]:
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         return [self.node(given[name]) if name in given else NONE for name in names]
-
-
 
     def place_of(self, name: str, kind: str) -> Name:
         """The variable of a type with members: its early declaration, or a new one."""
@@ -37,8 +48,6 @@ class Rules(Expressions):
             self.body.append(Do(call(f"opw_begin_{C_TYPES[kind].removeprefix('opw_')}", address(known.node))))
             return Name(f"{name}_opw")
         return self.room(kind)
-
-
 
     def make_word(self, name: str, node: ast.Call) -> Value:
         words = address(Name(f"WORDS_{text_of(node.args[0])}"))
@@ -76,13 +85,15 @@ class Rules(Expressions):
 
     def make_integers(self, name: str, node: ast.Call) -> Value | None:
         if isinstance(node.args[2], ast.Constant):  # a list with an entry for each cell of a size stays as it is given
-            return self.entries(node)
+            self.entries(node)
+            return None
         told = [*map(self.node, node.args), *self.options(node, "minimum", "maximum", "surplus", "default")]
         return Value(call("opw_integers", CONTEXT, *told), "ints")
 
     def make_reals(self, name: str, node: ast.Call) -> Value | None:
         if len(node.args) == 2:
-            return self.entries(node)
+            self.entries(node)
+            return None
         default = next((k.value for k in node.keywords if k.arg == "default"), None)
         neutral: Expr = NULL if default is None else call("OPWRIGHT_REAL_OF", self.node(default))
         told = [*map(self.node, node.args), *self.options(node, "minimum", "maximum"), neutral]
@@ -196,7 +207,9 @@ class Rules(Expressions):
     def make_joined(self, name: str, node: ast.Call) -> Value:
         parts = node.args[1]
         assert isinstance(parts, ast.Tuple)
-        kinds, made = self.parts([(self.node(p.elts[0]), p.elts[1], self.node(p.elts[2])) for p in parts.elts if isinstance(p, ast.Tuple)])
+        kinds, made = self.parts(
+            [(self.node(p.elts[0]), p.elts[1], self.node(p.elts[2])) for p in parts.elts if isinstance(p, ast.Tuple)]
+        )
         told = (CONTEXT, self.node(node.args[0]), made, integer(len(parts.elts)))
         whole = call("opw_joined", *told)
         if "ints" in kinds:
@@ -290,7 +303,13 @@ class Rules(Expressions):
 
     def do_extent(self, node: ast.Call) -> None:
         rule, argument, role, value, minimum = node.args
-        told = (self.node(rule), self.node(argument), self.node(role), self.extent(self.value(value)), self.node(minimum))
+        told = (
+            self.node(rule),
+            self.node(argument),
+            self.node(role),
+            self.extent(self.value(value)),
+            self.node(minimum),
+        )
         self.body.append(Do(call("opw_least", CONTEXT, *told)))
 
     def do_choose(self, node: ast.Call) -> None:
