@@ -625,6 +625,40 @@ opw_ints opw_positions(opw_context *x, const char *name, opwright_list value, co
     return found;
 }
 
+void opw_blocks(opw_context *x, const char *name, opwright_list value, const char *tensor, const opw_places *places,
+                const char *axis, opw_int extent)
+{
+    const int64_t own = opw_spot(places, axis);
+    opw_ints wanted;
+    bool same = true;
+    wanted.count = 0;
+    opw_entries(x, name, value.count >= 0 && (value.entries != NULL || value.count == 0));
+    if (x->refused) {
+        return;
+    }
+    for (int64_t at = 0; at < places->count; ++at) {
+        for (int64_t n = 0; n < places->entries[at].count; ++n) {
+            opw_append(&wanted, wanted.count == own ? extent : 1);
+        }
+    }
+    same = value.count == 0 || value.count == wanted.count;
+    for (int64_t at = 0; same && at < value.count; ++at) {
+        same = value.entries[at] == wanted.at[at];
+    }
+    if (!same && opw_refuse(x, name, "-value", name)) {
+        put_entries(&x->got, value);
+        opw_put_list(&x->expected, wanted.at, wanted.count);
+        opw_put(&x->expected, ": blocks of ");
+        opw_put_int(&x->expected, extent);
+        opw_put(&x->expected, " along axis ");
+        opw_put_int(&x->expected, own);
+        opw_put(&x->expected, " of ");
+        opw_put(&x->expected, tensor);
+        opw_put(&x->expected, ", or [] for any");
+        opw_put_shown(&x->nearest, wanted.at, wanted.count, wanted.count);
+    }
+}
+
 opw_int opw_before(opw_context *x, const char *name, opw_int place, opw_int fixed)
 {
     if (place < fixed && opw_refuse(x, name, "-range", name)) {

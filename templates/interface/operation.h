@@ -7,7 +7,7 @@
 #include "opwright_product.h"
 #include "resolve.h"
 
-enum { OPWRIGHT_DTYPES = OPWRIGHT_S64 + 1, OPWRIGHT_ISAS = 6 };
+enum { OPWRIGHT_ISAS = 6 };
 
 typedef struct opw_dtype_name {
     const char *word, *numpy;
@@ -57,6 +57,7 @@ enum opw_field_kind {
     OPWRIGHT_RANK,
     OPWRIGHT_EXTENTS,
     OPWRIGHT_WORD,
+    OPWRIGHT_ABSENT,
     OPWRIGHT_STRIDE,
     OPWRIGHT_AT,
     OPWRIGHT_BYTES,
@@ -156,7 +157,7 @@ typedef struct opw_array {
 // An engine of contractions of a dtype, for one instruction set.
 typedef struct opw_engine {
     opwright_product_function *run;
-    int64_t (*scratch)(const opwright_contraction *contraction, int64_t workers);
+    int64_t (*scratch)(const void *problem, int64_t workers);
 } opw_engine;
 
 enum { OPWRIGHT_ENGINES = 4, OPWRIGHT_PRODUCTS_OF = 4 };

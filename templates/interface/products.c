@@ -334,8 +334,16 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                                   const opw_product_of *one, const char *lane)
 {
     opw_prepared none, found;
+    const opw_accessed *const read[] = {&one->left, &one->right, &one->target};
     none.engine = NULL;
     none.way = OPWRIGHT_STORED;
+    for (int n = 0; n < 3; ++n) { // letters that move an index together are left to loops
+        for (const opw_pair *axis = read[n]->letters; axis->name != NULL; ++axis) {
+            if (strchr(axis->value, '.') != NULL) {
+                return none;
+            }
+        }
+    }
     const opw_operation *const op = x->op;
     const opwright_dtype accumulate = op->accumulate[x->found.row];
     const opw_array *const left = opw_array_of(op, arrays, one->left.array);

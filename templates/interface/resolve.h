@@ -240,6 +240,9 @@ opw_doubles opw_spatial_reals(opw_context *x, const char *name, opwright_reals v
 void opw_entries(opw_context *x, const char *name, bool given);
 void opw_per_ints(opw_context *x, const char *name, opwright_list entries, opw_int extent);
 void opw_per_reals(opw_context *x, const char *name, opwright_reals entries, opw_int extent);
+// A list of extents of blocks: `extent` on one axis of a tensor, 1 on all others.
+void opw_blocks(opw_context *x, const char *name, opwright_list value, const char *tensor, const opw_places *places,
+                const char *axis, opw_int extent);
 const char *opw_dtype_word(opw_context *x, const char *name, const char *value, const opw_words *words,
                                 const char *fallback, const char *output);
 const char *opw_dtype_of(const opw_seen *tensor);

@@ -361,6 +361,7 @@ static void put_member(const teller *t, int64_t *at, const opw_field *field)
     case OPWRIGHT_RANK: *at = along->count; break;
     case OPWRIGHT_EXTENTS: memcpy(at, along->extents, (size_t)along->count * sizeof *at); break;
     case OPWRIGHT_WORD: *at = number_of_word(t, field->of); break;
+    case OPWRIGHT_ABSENT: *at = absent(t, field->of); break;
     case OPWRIGHT_STRIDE: put_strides(t, at, field); break;
     default: break;
     }

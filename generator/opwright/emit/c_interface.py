@@ -34,8 +34,6 @@ _TYPES = {
     "s64[]": ("opwright_list", "list"),
     "f32[]": ("opwright_reals", "list of reals"),
 }
-_KINDS = {"value": "VALUE", "rank": "RANK", "extents": "EXTENTS", "word": "WORD", "stride": "STRIDE", "at": "AT",
-          "bytes": "BYTES", "lanes": "LANES", "products": "PRODUCTS"}  # fmt: skip
 _ROLES = {"input": "INPUT", "list": "LISTED", "output": "WRITTEN"}
 
 
@@ -168,14 +166,17 @@ def interface(op: Op, library: Library, env: Any) -> Interface:
         stems=_step_stems(made) if made.stepped else _plain_stems(op),
         layouts=() if made.stepped else tuple(op.layout_attributes),
         absent=_absent(made, wrapper) if made.stepped else {},
-        defaults={a.name or "": (str(a.default),) for a in made.attributes if _is_listed(a) and a.default != "[]"},
+        defaults={a.name or "": _entries(a) for a in made.attributes if _entries(a)},
         parameters=_step_parameters(made) if made.stepped else (),
         provenance=provenance.provenance(made),
     )
 
 
-def _is_listed(attribute: Attribute) -> bool:
-    return bool(attribute.per) and not attribute.required and attribute.default is not None
+def _entries(attribute: Attribute) -> tuple[str, ...]:
+    """What stands for a list that a call leaves out, where that is one and the same for every call."""
+    default = str(attribute.default or "[]").strip("[]")
+    same = (attribute.type or "").endswith("[]") and not attribute.required and attribute.length != "spatial"
+    return tuple(entry.strip() for entry in default.split(",")) if same and default else ()
 
 
 def _resolve(op: Op, library: Library, env: Any) -> tuple[Stmt, ...]:
@@ -197,7 +198,7 @@ def _resolve(op: Op, library: Library, env: Any) -> tuple[Stmt, ...]:
     for attribute in op.attributes:
         name = attribute.name or ""
         node: Expr = Member(ARGUMENTS, name)
-        if _is_listed(attribute) and attribute.default != "[]":
+        if _entries(attribute):
             kind = "reals" if attribute.type == "f32[]" else "list"
             node = call(f"opw_{kind}_or", node, Name(f"DEFAULT_{name}"))
         made.names[name] = Value(node, _TYPES[attribute.type or ""][1])
@@ -213,7 +214,7 @@ def _plain_fields(op: Op) -> tuple[FieldView, ...]:
 
 def _step_fields(wrapper: Any) -> tuple[FieldView, ...]:
     def kind(member: Any) -> str:
-        return "REAL" if member.c_type == "double" else _KINDS[member.kind]
+        return "REAL" if member.c_type == "double" else str(member.kind.upper())
 
     return tuple(FieldView(f.name, kind(f), f.of, f.axis, f.length, f.neutral) for f in wrapper.fields)
 

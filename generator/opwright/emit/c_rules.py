@@ -329,6 +329,11 @@ class Rules(Expressions):
         largest = call("opw_largest", address(self.held(found).node)) if found.kind == "ints" else found.node
         self.body.append(Do(call("opw_bounded", CONTEXT, self.node(what), largest)))
 
+    def do_blocks(self, node: ast.Call) -> None:
+        name, value, tensor, places, axis, extent = node.args
+        told = (*map(self.node, (name, value, tensor)), self.at(places), *map(self.node, (axis, extent)))
+        self.body.append(Do(call("opw_blocks", CONTEXT, *told)))
+
     def do_fits(self, node: ast.Call) -> None:
         name, shape, axes, known = node.args
         told = (self.node(name), self.at(shape), self.at(axes), address(self.dictionary(known)))
