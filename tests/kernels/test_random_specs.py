@@ -27,7 +27,8 @@ STEPS = Path(__file__).parents[1] / "data" / "steps"
 KINDS = {"dims": "Dim", "attributes": "Attribute", "inputs": "Tensor", "outputs": "Tensor"}
 ONLY_OF_STEPS = {f"{KINDS[place]}.{key}" for place, keys in OF_STEPS.items() for key in keys}
 # Names that calls and pages have, and ties of gradients, have tests and specs of their own.
-ELSEWHERE = {"Op.function", "Attribute.page_name", "Relation.gradient_of"}
+ELSEWHERE = {"Op.function", "Op.torch", "Attribute.page_name", "Relation.gradient_of"}
+ELSEWHERE |= {f"Aten.{field.name}" for field in dataclasses.fields(model.Aten) if field.metadata}
 ONLY_OF_STEPS |= {"Semantics.steps"} | {
     f"Step.{field.name.rstrip('_')}" for field in dataclasses.fields(model.Step) if field.metadata
 }

@@ -16,6 +16,7 @@ from ..language.schema import Problems
 from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics
 from .rules import Rule
+from .torch_calls import torch_calls
 
 
 def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
@@ -56,7 +57,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
         declarations.constraints,
         declarations.classes,
     ),
-    (declarations.variant_count, declarations.relations, expressions.symbols),
+    (declarations.variant_count, declarations.relations, torch_calls, expressions.symbols),
     (expressions.expressions,),
     (semantics.semantics, normal_form),
     (expressions.steps,),
@@ -64,7 +65,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
 STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (declarations.complete, step_keys.counted),
     (names.names, declarations.attributes, step_keys.tensors, summed_keys.declared, declarations.constraints),
-    (declarations.relations, expressions.symbols),
+    (declarations.relations, torch_calls, expressions.symbols),
     (expressions.expressions,),
     (steps.semantics,),
     (summed_keys.used,),
