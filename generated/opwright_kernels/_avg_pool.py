@@ -154,8 +154,8 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "total": (0, (N * C, N * C * 512)),
-            "cells": (0, (0, 512)),
+            "total": (1, (4096, 4096)),
+            "cells": (-1, (rules.prod(o_ for o_ in O),)),
         },
         terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
@@ -234,11 +234,12 @@ OPERATION = StepOperation(
         Field("cells_at", "at", "cells", "", 0, 0),
         Field("word_exclude_pad", "word", "exclude_pad", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 1, 0),
+        Field("lanes_", "lanes", "", "", 2, 0),
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("c", False, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
+        (Lanes("o", True, ()), ),
+        (Lanes("c", True, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={"exclude_pad": ("false", "true")},

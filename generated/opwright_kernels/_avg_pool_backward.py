@@ -165,9 +165,11 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
-            "cells": (0, (4096, 0)),
-            "share": (-1, (N * C * rules.prod(o_ for o_ in O),)),
-            "diff_src_sum_": (1, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512)),
+            "cells": (-1, (rules.prod(o_ for o_ in O),)),
+            "share": (1, (rules.prod(o_ for o_ in O), rules.prod(o_ for o_ in O) * 512, rules.prod(o_ for o_ in O))),
+            "diff_src_sum_": (
+                1, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
+            ),
         },
         terms=rules.sum_((
             rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
@@ -251,8 +253,12 @@ OPERATION = StepOperation(
     ),
     outputs=("diff_src",),
     phases=(
-        (Lanes("o", True, (("diff_dst", "X"), )), Lanes("c", False, (("diff_dst", "C"), )), ),
-        (Lanes("diff_src_X_", False, (("diff_src", "X"), )), Lanes("c", True, (("diff_src", "C"), )), ),
+        (Lanes("o", True, ()), ),
+        (
+            Lanes("o", False, (("diff_dst", "X"), )),
+            Lanes("c", True, (("diff_dst", "C"), ("diff_src", "C"), )),
+            Lanes("diff_src_X_", False, (("diff_src", "X"), )),
+        ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={"exclude_pad": ("false", "true")},

@@ -23,6 +23,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "int4": np.dtype(ml_dtypes.int4),
     "uint4": np.dtype(ml_dtypes.uint4),
     "int64": np.dtype(np.int64),
+    "uint64": np.dtype(np.uint64),
 }
 C_TYPES = {
     "float32": "float",
@@ -38,6 +39,7 @@ C_TYPES = {
     "int4": "uint8_t",
     "uint4": "uint8_t",
     "int64": "int64_t",
+    "uint64": "uint64_t",
 }
 # The dtypes in whose names memory has a buffer where NumPy has none for its own.
 BITS: dict[np.dtype[Any], np.dtype[Any]] = {

@@ -191,6 +191,7 @@ OPERATION = StepOperation(
         Field("shared_0__at", "at", "shared_0_", "", 0, 0),
         Field("shared_1__at", "at", "shared_1_", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
+        Field("stats_absent_", "absent", "stats", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

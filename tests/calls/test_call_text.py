@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from opwright.calls import call_text
 from opwright.calls.call_text import CallText, ListText, TensorText
 from opwright.errors import UsageError
-from opwright.language.dtypes import OF_STEPS
+from opwright.language.dtypes import DTYPES
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(lambda name: name not in ("true", "false"))
-TENSORS = st.builds(TensorText, st.sampled_from(sorted(OF_STEPS)), st.lists(st.integers(0, 2**40)).map(tuple))
+TENSORS = st.builds(TensorText, st.sampled_from(sorted(DTYPES)), st.lists(st.integers(0, 2**40)).map(tuple))
 VALUES = st.one_of(
     st.booleans(),
     st.integers(-(2**62), 2**62),
@@ -38,7 +38,7 @@ def test_a_call_that_is_written_is_read_as_the_same_call(call: CallText) -> None
     ("text", "message"),
     [
         ("f(", "at character 3 of the call: expected a name, got its end"),
-        ("f(a f23[1])", f"at character 5 of the call: expected a dtype ({', '.join(OF_STEPS)}), got 'f23[1])'"),
+        ("f(a f23[1])", f"at character 5 of the call: expected a dtype ({', '.join(DTYPES)}), got 'f23[1])'"),
         ("f(a f32[1,x])", "at character 11 of the call: expected an integer, got 'x])'"),
         ("f(a f32[-1])", "at character 8 of the call: expected extents that are not negative, got '[-1])'"),
         ("f(a=1 b=2)", "at character 7 of the call: expected ',', got 'b=2)'"),

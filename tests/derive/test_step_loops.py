@@ -104,3 +104,21 @@ def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_
         assert (chosen, row and row.name) == (number, name)
     assert _schedules.chosen([]) == (0, None)
     assert all(row.when and row.then and row.figure for row in _schedules.SCHEDULES)
+
+
+def test_what_walks_no_channel_is_counted_once_for_all_channels(library: Library) -> None:
+    counts, rest = staged(library.op("AvgPool")).phases
+    assert [part.target.tensor for part in counts.parts] == ["cells"]
+    assert {"n", "c", "o"} <= {*rest.own}
+
+
+def test_two_letters_of_one_axis_become_one_along_which_lanes_may_go(library: Library) -> None:
+    (phase,) = staged(library.op("GroupNorm")).phases
+    assert {*phase.own} == {"n", "g"}
+    assert phase.joined is not None
+    (whole,) = phase.joined.phases
+    assert whole.lanes == ("g_k_",) == phase.lanes[-1:]
+    assert whole.own == ("n",)
+    walked = [part.letters for part in whole.parts if "x" in part.letters]
+    assert walked
+    assert all({"g_k_", "x"} <= {*letters} and not {"g", "k"} & {*letters} for letters in walked)

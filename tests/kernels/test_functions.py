@@ -42,6 +42,29 @@ def recorded() -> dict[str, dict[str, str | float]]:
     return functions
 
 
+# Each function of rows, of stretches of 1, 2, 3, ... cells: what stands behind a row must stay as it is.
+ROWS = """
+#include <stdio.h>
+#include "opwright_functions_rows.h"
+#define OF(name) \\
+    for (int64_t at = 0, n = 1; at < cells; at += n, n = n % 700 + 1) { \\
+        const int64_t length = n < cells - at ? n : cells - at; \\
+        memcpy(row, x + at, sizeof *row * (size_t)length); \\
+        row[length] = 77.0f; \\
+        opwright_##name##_row_f32(row, length); \\
+        if (row[length] != 77.0f) return 1; \\
+        fwrite(row, sizeof *row, (size_t)length, stdout); \\
+    }
+static float x[1 << 20], row[1024];
+int main(void)
+{
+    const int64_t cells = (int64_t)fread(x, sizeof *x, 1 << 20, stdin);
+    OF(exp) OF(tanh) OF(erf)
+    return 0;
+}
+"""
+
+
 @cache
 def arguments() -> np.ndarray:
     worst = [int(str(row["at"]), 16) for row in recorded().values()]
@@ -74,6 +97,23 @@ def test_functions_keep_to_their_bounds_and_give_the_same_bits_everywhere(
     for name, values in got.items():
         check(name, values)
         assert np.array_equal(values, reference[name], equal_nan=True), name
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_functions_of_rows_give_the_bits_of_those_of_cells(
+    build: Build, tmp_path: Path, reference: dict[str, np.ndarray]
+) -> None:
+    source = tmp_path / "rows.c"
+    source.write_text(ROWS)
+    cells = np.ascontiguousarray(arguments()[:, 0])
+    command = functions.program(build, tmp_path, source=source)
+    done = subprocess.run(command, input=cells.tobytes(), capture_output=True, timeout=300, check=True)
+    got = np.frombuffer(done.stdout, np.float32).reshape(3, len(cells))
+    for name, values in zip(("exp", "tanh", "erf"), got, strict=True):
+        wanted = reference[name]
+        assert np.array_equal(np.isnan(values), np.isnan(wanted)), name
+        number = ~np.isnan(wanted)
+        assert np.array_equal(values[number].view(np.uint32), wanted[number].view(np.uint32)), name
 
 
 @pytest.mark.parametrize("build", CONTRACTED, ids=str)

@@ -56,6 +56,9 @@ def edges(dtype: Any) -> Any:
     )
 
 
+LARGE = [0.5, 1.5, -0.5, 1e30, -1e30, 2.0**63, -(2.0**63), 2.0**64, 2.0**64 - 2.0**41, 2.0**62, np.nan, np.inf, -np.inf]
+WIDE = np.array([0, 5, 2**31, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+
 # The function, the inputs, the attributes.
 Call = tuple[str, Sequence[Any], Mapping[str, Any]]
 CALLS: tuple[Call, ...] = (
@@ -117,16 +120,29 @@ CALLS: tuple[Call, ...] = (
     ("narrow_cast", [np.arange(16, dtype=np.int8).astype(ml_dtypes.uint4)], {"dtype": "s8"}),
     ("narrow_cast", [np.arange(-8, 8, dtype=np.int8).astype(ml_dtypes.int4)], {"dtype": "s32"}),
     *(("narrow_cast", [np.arange(-20, 21, dtype=np.int32)], {"dtype": word}) for word in ("s4", "u4")),
+    *(("narrow_cast", [np.array(LARGE * 4, dtype)], {"dtype": word}) for dtype in (F32, np.float64) for word in ("s64", "u64")),
+    *(("narrow_cast", [WIDE], {"dtype": word}) for word in ("s64", "s32", "bf16")),
+    *(("narrow_cast", [WIDE.astype(np.int64)], {"dtype": word}) for word in ("u64", "f32")),
     *(("bits", [whole(3, 4, dtype=np.int32) * 12345, whole(4, dtype=np.int32) * 77], {"by": by}) for by in (0, 1, 31, 65)),
     ("bits", [whole(9, dtype=np.uint8) * 50, whole(1, dtype=np.uint8) * 7], {}),
     ("avg_pool_backward", [whole(2, 5, 3)], {"kernel": [2], "strides": [2], "src_shape": (2, 11, 3)}),
     ("avg_pool_backward", [whole(2, 3, 4, 2)], {"kernel": [2, 4], "pads": [0, 1], "src_shape": [2, 3, 5, 3], "data_format": "NCX"}),
+    *(
+        ("grouped", [whole(3, 6, 5, dtype=ml_dtypes.uint4), real(*scales), whole(*zps, dtype=np.int32)], {"qtype": "per_group", "axis": axis, **said})
+        for axis, scales, zps, said in (
+            (1, (3, 2, 5), (3, 1, 5), {"group_shape": [1, 3, 1]}),
+            (0, (1, 6, 5), (1, 6, 5), {}),
+            (-1, (3, 6, 5), (3, 6, 5), {"group_shape": (1, 1, 1)}),
+        )
+    ),
+    ("grouped", [whole(4, 3, dtype=ml_dtypes.int4), whole(3, dtype=BF16)], {"qtype": "per_channel"}),
     ("joined_rows", [[real(2, 3), real(4, 3)]], {}),
     ("mat_mul", [whole(2, 300, 9, dtype=BF16), whole(9, 301, dtype=BF16)], {}),
     *(
         ("reduce_sum", [whole(3, 4, 5)], {"axes": axes, "keep_dims": keep})
         for axes, keep in itertools.product(((0,), [1, 2], (), (-1, 0), (0, 1, 2)), (False, True))
     ),
+    ("reduce_sum", [whole(3, 4, 5)], {}),
     ("reduce_sum", [whole(0, 4)], {"axes": (0,)}),
     ("reduce_sum", [whole(40, 40, dtype=np.int8)], {"axes": (1,)}),
     *(("layer_norm", [real(4, 3, 5), real(3, 5), real(3, 5)], {"begin_norm_axis": begin}) for begin in (1, -2)),

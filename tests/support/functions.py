@@ -60,8 +60,8 @@ def isa_of(build: Build) -> _isa.Isa:
     return next(isa for isa in _isa.ISAS if isa.name == build.isa)
 
 
-def program(build: Build, folder: Path, *more: str) -> list[str]:
-    """The command of the driver as a build compiles it; skips where the compiler, the emulator or the CPU lacks."""
+def program(build: Build, folder: Path, *more: str, source: Path = SOURCE) -> list[str]:
+    """The command of the driver, or another program, as a build compiles it; skips where the compiler, the emulator or the CPU lacks."""
     isa = isa_of(build)
     missing = frozenset() if build.runner else isa.needs - _isa.cpu_flags()
     if missing:
@@ -70,7 +70,7 @@ def program(build: Build, folder: Path, *more: str) -> list[str]:
         pytest.skip(f"{build.runner[0]} is not installed")
     target = folder / str(build)
     flags = (*_engine.REFERENCE_FLAGS, *isa.flags, *build.flags)
-    compile_with(build.compiler, *flags, SOURCE, *more, "-o", target, "-lm")
+    compile_with(build.compiler, *flags, source, *more, "-o", target, "-lm")
     return [*build.runner, str(target)]
 
 

@@ -19,7 +19,7 @@ BETWEEN = (
 )
 FREE_NAMES = "input filter format hash total count sums lane task slice".split()  # of Python, C and other kernels
 REAL_ROWS = ("f32", "f32", "bf16", "f16", "f64", "f8_e4m3", "f8_e5m2")
-WHOLE_ROWS = ("s32", "s8", "u8", "s4", "u4", "boolean")
+WHOLE_ROWS = ("s32", "s64", "u64", "s8", "u8", "s4", "u4", "boolean")
 BYTES = ("f8_e4m3", "f8_e5m2", "boolean")  # which hold no rounded sums to compare
 
 
@@ -158,6 +158,7 @@ class StepDraft:
             self.add(tensor, sizes)
         self.inputs[1:] = sorted(self.inputs[1:], key=lambda tensor: bool(tensor.get("optional")))
         plain = [symbol for symbol, kind in known if kind == "one"]
+        random_shapes.blocked(self)
         if plain and d.chance(0.3):
             kind = "s64[]" if self.whole or d.chance(0.4) else "f32[]"
             entry = {"name": d.take(NAMES), "type": kind, "per": d.one(plain)}

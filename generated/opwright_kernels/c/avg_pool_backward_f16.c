@@ -25,11 +25,9 @@ typedef struct {
 static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
 {
     const opwright_call_of_avg_pool_backward_f16 *const call_ = context_;
-    const opwright_f16 *const diff_dst = call_->diff_dst;
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at + part_ * sizes_->task_bytes_);
-    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at);
+    float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -39,57 +37,117 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
     const int64_t K_d_ = sizes_->K[0];
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
+    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
+    const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
+    const int64_t total_ = O_d_ * O_h_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_0_ = first_task_ / blocks_;
+        int64_t o_h_ = rest_0_ % O_h_;
+        const int64_t rest_1_ = rest_0_ / O_h_;
+        int64_t o_d_ = rest_1_;
+        int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+        int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+        int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+        int64_t k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, O_w_);
+            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
+            }
+            for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                    for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                        for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                            const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
+                            float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                cells_row_[i_] += 1.0f;
+                            }
+                        }
+                    }
+                }
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                o_h_ += 1;
+                if (o_h_ == O_h_) {
+                    o_h_ = 0;
+                    o_d_ += 1;
+                    k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+                    k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
+                }
+                k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+            }
+        }
+    }
+}
+
+static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
+{
+    const opwright_call_of_avg_pool_backward_f16 *const call_ = context_;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    opwright_f16 *const diff_src = call_->diff_src;
+    const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, diff_dst_X_w_ == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
-    const int64_t total_ = O_d_ * O_h_ * blocks_;
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        const int64_t o_d_ = rest_1_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-            cells[o_w_ - begin_] = 0.0f;
-        }
-        for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
-            for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
-                for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                    for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_div(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_div(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_div(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
-                        float *restrict cells_row_ = cells + (o_w_ - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            cells_row_[i_] += 1.0f;
-                        }
-                    }
-                }
-            }
-        }
+        const int64_t c = task_ % C;
+        const int64_t rest_0_ = task_ / C;
+        const int64_t n = rest_0_;
         if (exclude_pad_word_ == 1) {
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t c = 0; c < C; ++c) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + c * (O_d_ * (O_h_ * O_w_)) + n * (C * (O_d_ * (O_h_ * O_w_))));
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
+                        float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
-                        const float *restrict cells_row_ = cells + (o_w_ - begin_);
+                        const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / cells_row_[i_];
                         }
@@ -98,11 +156,11 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
             }
         }
         if (exclude_pad_word_ == 0) {
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t c = 0; c < C; ++c) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + c * (O_d_ * (O_h_ * O_w_)) + n * (C * (O_d_ * (O_h_ * O_w_))));
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
+                        float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
                         const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
@@ -113,130 +171,6 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
                 }
             }
         }
-    }
-}
-
-static void avg_pool_backward_f16_0_c(void *context_, int64_t part_)
-{
-    const opwright_call_of_avg_pool_backward_f16 *const call_ = context_;
-    const opwright_f16 *const diff_dst = call_->diff_dst;
-    const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at);
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
-    const int64_t S_d_ = sizes_->S[0];
-    const int64_t PB_d_ = sizes_->PB[0];
-    const int64_t S_h_ = sizes_->S[1];
-    const int64_t PB_h_ = sizes_->PB[1];
-    const int64_t S_w_ = sizes_->S[2];
-    const int64_t PB_w_ = sizes_->PB[2];
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t diff_dst_N = sizes_->diff_dst_N;
-    const int64_t diff_dst_C = sizes_->diff_dst_C;
-    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
-    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
-    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = O_d_ * (O_h_ * O_w_) == 1 && diff_dst_C == 1 ? 1073741824 : 512;
-    const int64_t total_ = O_d_ * O_h_ * O_w_;
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t o_w_ = task_ % O_w_;
-        const int64_t rest_0_ = task_ / O_w_;
-        const int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        const int64_t o_d_ = rest_1_;
-        float cells = 0.0f;
-        for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
-            for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
-                for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
-                    cells += 1.0f;
-                }
-            }
-        }
-        if (exclude_pad_word_ == 1) {
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float share_room_[512];
-                    float * share_first_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + c * (O_d_ * (O_h_ * O_w_)) + n * (C * (O_d_ * (O_h_ * O_w_))));
-                    float *restrict share_row_ = O_d_ * (O_h_ * O_w_) == 1 ? share_first_ : share_room_;
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                    const float same_0_ = cells;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
-                    }
-                    opwright_put_f32(share_row_, share_first_, O_d_ * (O_h_ * O_w_), n_);
-                }
-            }
-        }
-        if (exclude_pad_word_ == 0) {
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float share_room_[512];
-                    float * share_first_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + c * (O_d_ * (O_h_ * O_w_)) + n * (C * (O_d_ * (O_h_ * O_w_))));
-                    float *restrict share_row_ = O_d_ * (O_h_ * O_w_) == 1 ? share_first_ : share_room_;
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
-                    }
-                    opwright_put_f32(share_row_, share_first_, O_d_ * (O_h_ * O_w_), n_);
-                }
-            }
-        }
-    }
-}
-
-static void avg_pool_backward_f16_1_diff_src_X_(void *context_, int64_t part_)
-{
-    const opwright_call_of_avg_pool_backward_f16 *const call_ = context_;
-    opwright_f16 *const diff_src = call_->diff_src;
-    const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t S_d_ = sizes_->S[0];
-    const int64_t PB_d_ = sizes_->PB[0];
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t S_h_ = sizes_->S[1];
-    const int64_t PB_h_ = sizes_->PB[1];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t S_w_ = sizes_->S[2];
-    const int64_t PB_w_ = sizes_->PB[2];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
-    const int64_t C = sizes_->C;
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
-    const int64_t total_ = N * C;
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -246,11 +180,19 @@ static void avg_pool_backward_f16_1_diff_src_X_(void *context_, int64_t part_)
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
-                                diff_src_sum_[o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_)] += share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + c * (O_d_ * (O_h_ * O_w_)) + n * (C * (O_d_ * (O_h_ * O_w_)))];
+                for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
+                    for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
+                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                float diff_src_sum__room_[512];
+                                float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_));
+                                float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
+                                const float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_sum__row_[i_] += share_row_[i_];
+                                }
+                                opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
                             }
                         }
                     }
@@ -259,16 +201,8 @@ static void avg_pool_backward_f16_1_diff_src_X_(void *context_, int64_t part_)
         }
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
-                    }
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_f16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
                 }
             }
         }
@@ -278,11 +212,25 @@ static void avg_pool_backward_f16_1_diff_src_X_(void *context_, int64_t part_)
 static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
 {
     const opwright_call_of_avg_pool_backward_f16 *const call_ = context_;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at);
+    float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t I_d_ = sizes_->I[0];
@@ -292,20 +240,14 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
+    const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N, parts_, O_d_ * (O_h_ * O_w_) == 1 && diff_src_C == 1 ? 512 : 512);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -315,6 +257,42 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
         const int64_t n = rest_0_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
+        if (exclude_pad_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t c = begin_; c < end_; c += block_) {
+                            const int64_t n_ = opwright_min(block_, end_ - c);
+                            float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                            opwright_f16 diff_dst_room_[512];
+                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (exclude_pad_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t c = begin_; c < end_; c += block_) {
+                            const int64_t n_ = opwright_min(block_, end_ - c);
+                            float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                            opwright_f16 diff_dst_room_[512];
+                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
+                            }
+                        }
+                    }
+                }
+            }
+        }
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -333,8 +311,7 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
                                     float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + (o_w_ * S_w_ + k_w_ - PB_w_) * block_ + (o_h_ * S_h_ + k_h_ - PB_h_) * (I_w_ * block_) + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * (I_w_ * block_)));
-                                    float share_room_[512];
-                                    const float *restrict share_row_ = opwright_row_f32(share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + c * (O_d_ * (O_h_ * O_w_)) + n * (C * (O_d_ * (O_h_ * O_w_)))), O_d_ * (O_h_ * O_w_), n_, share_room_);
+                                    const float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         diff_src_sum__row_[i_] += share_row_[i_];
                                     }
@@ -365,6 +342,107 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
     }
 }
 
+static void avg_pool_backward_f16_1_diff_src_X_(void *context_, int64_t part_)
+{
+    const opwright_call_of_avg_pool_backward_f16 *const call_ = context_;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    opwright_f16 *const diff_src = call_->diff_src;
+    const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
+    const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
+    const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
+    const int64_t S_d_ = sizes_->S[0];
+    const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t S_h_ = sizes_->S[1];
+    const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t S_w_ = sizes_->S[2];
+    const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
+    const int64_t total_ = N * C;
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
+        const int64_t c = task_ % C;
+        const int64_t rest_0_ = task_ / C;
+        const int64_t n = rest_0_;
+        if (exclude_pad_word_ == 1) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) / cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    }
+                }
+            }
+        }
+        if (exclude_pad_word_ == 0) {
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) / (float)(K_d_ * K_h_ * K_w_);
+                    }
+                }
+            }
+        }
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+                }
+            }
+        }
+        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                    for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
+                                diff_src_sum_[o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_)] += share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
+                    opwright_f16 diff_src_room_[512];
+                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                    opwright_f16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
+                    }
+                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                }
+            }
+        }
+    }
+}
+
 void OPWRIGHT_STEPS(avg_pool_backward_f16)(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
@@ -372,11 +450,10 @@ void OPWRIGHT_STEPS(avg_pool_backward_f16)(
 {
     opwright_call_of_avg_pool_backward_f16 call_ = {diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
     if (first_ <= 0 && 0 < last_) {
-        void (*const phases_[])(void *, int64_t) = {avg_pool_backward_f16_0_o, avg_pool_backward_f16_0_c};
-        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
+        opwright_phase(team_, avg_pool_backward_f16_0_o, &call_);
     }
     if (first_ <= 1 && 1 < last_) {
-        void (*const phases_[])(void *, int64_t) = {avg_pool_backward_f16_1_diff_src_X_, avg_pool_backward_f16_1_c};
+        void (*const phases_[])(void *, int64_t) = {avg_pool_backward_f16_1_o, avg_pool_backward_f16_1_c, avg_pool_backward_f16_1_diff_src_X_};
         opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
 }

@@ -50,8 +50,9 @@ static void exp_f32_0_x(void *context_, int64_t part_)
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_exp_f32(src_row_[i_]);
+                dst_row_[i_] = src_row_[i_];
             }
+            opwright_exp_row_f32(dst_row_, n_);
             opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
         }
     }

@@ -44,7 +44,7 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, src_X_step_ == 1 && diff_src_X_step_ == 1 && diff_dst_X_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -73,8 +73,9 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
                 float *restrict level_row_ = level + (x - begin_);
                 const float *restrict near_row_ = near + (x - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] = opwright_erf_f32(near_row_[i_] * 0.7071067811865476f);
+                    level_row_[i_] = near_row_[i_] * 0.7071067811865476f;
                 }
+                opwright_erf_row_f32(level_row_, n_);
             }
         }
         if (mode_word_ == 1) {
@@ -83,8 +84,9 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
                 float *restrict level_row_ = level + (x - begin_);
                 const float *restrict near_row_ = near + (x - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] = opwright_tanh_f32(0.7978845608028654f * (near_row_[i_] + 0.044715f * near_row_[i_] * near_row_[i_] * near_row_[i_]));
+                    level_row_[i_] = 0.7978845608028654f * (near_row_[i_] + 0.044715f * near_row_[i_] * near_row_[i_] * near_row_[i_]);
                 }
+                opwright_tanh_row_f32(level_row_, n_);
             }
         }
         if (mode_word_ == 0) {
@@ -93,8 +95,13 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
                 float *restrict slope_row_ = slope + (x - begin_);
                 const float same_0_ = -0.5f;
                 const float *restrict near_row_ = near + (x - begin_);
+                float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] = 0.7978845608028654f * opwright_exp_f32(same_0_ * near_row_[i_] * near_row_[i_]);
+                    made_0_[i_] = same_0_ * near_row_[i_] * near_row_[i_];
+                }
+                opwright_exp_row_f32(made_0_, n_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] = 0.7978845608028654f * made_0_[i_];
                 }
             }
         }

@@ -30,7 +30,7 @@ static void mish_f16_0_x(void *context_, int64_t part_)
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -49,8 +49,18 @@ static void mish_f16_0_x(void *context_, int64_t part_)
             opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            float made_0_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) * opwright_tanh_f32(opwright_maximumf(opwright_from_f16(src_row_[i_]), 0.0f) + opwright_log1p_f32(opwright_exp_f32(-opwright_abs_f32(opwright_from_f16(src_row_[i_]))))));
+                made_0_[i_] = -opwright_abs_f32(opwright_from_f16(src_row_[i_]));
+            }
+            opwright_exp_row_f32(made_0_, n_);
+            float made_1_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                made_1_[i_] = opwright_maximumf(opwright_from_f16(src_row_[i_]), 0.0f) + opwright_log1p_f32(made_0_[i_]);
+            }
+            opwright_tanh_row_f32(made_1_, n_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) * made_1_[i_]);
             }
             opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
         }

@@ -35,7 +35,7 @@ static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, diff_src_X_step_ == 1 && diff_dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -59,8 +59,13 @@ static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             const float same_1_ = -((float)beta);
+            float made_0_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : opwright_exp_f32(same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? same_1_ * opwright_from_bf16(src_row_[i_]) : same_0_ * opwright_from_bf16(src_row_[i_]))) / (1.0f + opwright_exp_f32(same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? same_1_ * opwright_from_bf16(src_row_[i_]) : same_0_ * opwright_from_bf16(src_row_[i_])))));
+                made_0_[i_] = same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? same_1_ * opwright_from_bf16(src_row_[i_]) : same_0_ * opwright_from_bf16(src_row_[i_]);
+            }
+            opwright_exp_row_f32(made_0_, n_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : made_0_[i_]) / (1.0f + made_0_[i_])));
             }
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }

@@ -44,6 +44,22 @@ static inline uint8_t opwright_u8_of_f64(double x) { return (uint8_t)opwright_wh
 static inline uint8_t opwright_s4_of_f64(double x) { return (uint8_t)((int8_t)opwright_whole(x, -8, 7) & 0xf); }
 static inline uint8_t opwright_u4_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, 15); }
 
+// 64 bits: the greatest numbers of s64 and u64 are no double, the first numbers beyond them are.
+static inline int64_t opwright_s64_of_f64(double x)
+{
+    const double whole = rint(x);
+    return whole >= 0x1p63 ? INT64_MAX : whole >= -0x1p63 ? (int64_t)whole : whole == whole ? INT64_MIN : 0;
+}
+
+static inline uint64_t opwright_u64_of_f64(double x)
+{
+    const double whole = rint(x);
+    return whole >= 0x1p64 ? UINT64_MAX : whole > 0.0 ? (uint64_t)whole : 0;
+}
+
+static inline int64_t opwright_s64_of_f32(float x) { return opwright_s64_of_f64((double)x); }
+static inline uint64_t opwright_u64_of_f32(float x) { return opwright_u64_of_f64((double)x); }
+
 // The same of f32, without a branch. What is rounded fits exactly but for the greatest of s32.
 static inline float opwright_whole_f32(float x, float min, float max)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "opwright_functions.h"
+#include "opwright_functions_rows.h"
 #include "opwright_team.h"
 #include "opwright_types.h"
 
@@ -22,6 +23,10 @@
 #else
 #define OPWRIGHT_STEPS(name) name##_portable
 #endif
+
+// Quotients whose divisor is 1 most of the time.
+static inline int64_t opwright_floor_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_floor_div(a, b); }
+static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
 
 // How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts.
 static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most)
@@ -55,6 +60,12 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -63,10 +74,11 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
 
 static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f32(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f32(const float *row, float *to, int64_t step, int64_t n)
@@ -146,6 +158,12 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -154,10 +172,11 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
 
 static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step, int64_t n, opwright_bf16 *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_bf16(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to, int64_t step, int64_t n)
@@ -237,6 +256,12 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -245,10 +270,11 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
 
 static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, int64_t n, opwright_f16 *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f16(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, int64_t step, int64_t n)
@@ -328,6 +354,12 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -336,10 +368,11 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
 
 static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, int32_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s32(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t step, int64_t n)
@@ -419,6 +452,12 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -427,10 +466,11 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
 
 static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, double *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f64(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f64(const double *row, double *to, int64_t step, int64_t n)
@@ -510,6 +550,12 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -518,10 +564,11 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
 
 static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s8(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, int64_t n)
@@ -601,6 +648,12 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -609,10 +662,11 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_u8(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -692,6 +746,12 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -700,10 +760,11 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_boolean(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -783,6 +844,12 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -791,10 +858,11 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f8_e4m3(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -874,6 +942,12 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -882,10 +956,11 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
 
 static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_f8_e5m2(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -965,6 +1040,12 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -973,10 +1054,11 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s4(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -1056,6 +1138,12 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1064,10 +1152,11 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
 
 static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_u4(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
@@ -1147,6 +1236,12 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
         }
         return room;
     }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
     for (int64_t i = 0; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1155,10 +1250,11 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
 
 static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, int64_t *room)
 {
-    for (int64_t i = 0; step != 1 && i < n; ++i) {
-        room[i] = at[i * step];
+    if (step == 1) {
+        return at;
     }
-    return step == 1 ? at : room;
+    (void)opwright_row_s64(at, step, n, room);
+    return room;
 }
 
 static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t step, int64_t n)
@@ -1203,6 +1299,104 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             int64_t cells[tile][tile];
+            if (rows == tile && columns == tile) {
+                for (int i = 0; i < tile; ++i) {
+                    for (int j = 0; j < tile; ++j) {
+                        cells[j][i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+                for (int j = 0; j < tile; ++j) {
+                    memcpy(target + j * to_steps[across] + at, cells[j], sizeof cells[j]);
+                }
+            } else {
+                for (int64_t j = 0; j < rows; ++j) {
+                    for (int64_t i = 0; i < columns; ++i) {
+                        target[j * to_steps[across] + at + i] = source[(at + i) * from_steps[last] + j];
+                    }
+                }
+            }
+        }
+    }
+    return 1;
+}
+
+// u64: n cells `step` apart, as neighbours; those to write to, with what stands there already where it is
+// `kept`; and what was written to room put in place.
+static inline const uint64_t *opwright_row_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *room)
+{
+    if (step == 1) {
+        return from;
+    }
+    if (step == 0 && n > 0) {
+        const uint64_t cell = *from;
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = cell;
+        }
+        return room;
+    }
+    if (step == 2) { // every second cell, which compilers pick out of vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[2 * i];
+        }
+        return room;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        room[i] = from[i * step];
+    }
+    return room;
+}
+
+static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n, uint64_t *room)
+{
+    if (step == 1) {
+        return at;
+    }
+    (void)opwright_row_u64(at, step, n, room);
+    return room;
+}
+
+static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; row != to && i < n; ++i) {
+        to[i * step] = row[i];
+    }
+}
+
+// u64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
+// through a line at a time. Tells whether it was one; of others, loops are as fast.
+static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    enum { tile = 16 };
+    const int64_t last = rank - 1;
+    int64_t across = 0, others = 1;
+    while (across < last && from_steps[across] != 1) {
+        ++across;
+    }
+    if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
+        return 0;
+    }
+    for (int64_t axis = 0; axis < last; ++axis) {
+        others *= axis == across ? 1 : extents[axis];
+    }
+    const int64_t strips = opwright_ceil_div(extents[across], tile), blocks = opwright_ceil_div(extents[last], 512);
+    const int64_t total = others * blocks * strips, end = opwright_share(total, part + 1, parts);
+    for (int64_t task = opwright_share(total, part, parts); task < end; ++task) {
+        const int64_t strip = task % strips * tile, begin = task / strips % blocks * 512;
+        int64_t rest = task / strips / blocks;
+        uint64_t *target = to + strip * to_steps[across];
+        const uint64_t *source = from + strip;
+        for (int64_t axis = last - 1; axis >= 0; --axis) {
+            if (axis != across) {
+                target += rest % extents[axis] * to_steps[axis];
+                source += rest % extents[axis] * from_steps[axis];
+                rest /= extents[axis];
+            }
+        }
+        const int64_t rows = opwright_min(extents[across] - strip, tile), past = opwright_min(begin + 512, extents[last]);
+        for (int64_t at = begin; at < past; at += tile) {
+            const int64_t columns = opwright_min(past - at, tile);
+            uint64_t cells[tile][tile];
             if (rows == tile && columns == tile) {
                 for (int i = 0; i < tile; ++i) {
                     for (int j = 0; j < tile; ++j) {

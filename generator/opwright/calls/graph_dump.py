@@ -21,7 +21,7 @@ from ..language.source import suggestion
 UNKNOWN = -(2**63)
 MAX_AXES = 12
 NOT_GIVEN = [0] * MAX_AXES
-DTYPES = ("f32", "f16", "bf16", "s32", "s8", "u8", "boolean", "f8_e4m3", "f8_e5m2", "s4", "u4")
+DTYPES = ("f32", "f16", "bf16", "s32", "s64", "u64", "s8", "u8", "boolean", "f8_e4m3", "f8_e5m2", "s4", "u4")
 # What partitioning adds to an operation's attributes.
 ADDED = ("partition_id", "backend")
 _VALUES: dict[str, tuple[type, ...]] = {"string": (str,), "f32": (int, float), "bool": (bool, int)}

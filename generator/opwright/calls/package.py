@@ -22,7 +22,7 @@ from ..language.dtypes import DTYPES
 from ..language.source import suggestion
 from ..project import COMMAND, PACKAGE, Project
 
-TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items() if dtype.kernels or dtype.steps}
+TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items()}
 
 
 def kernels(project: Project) -> Any:

@@ -43,19 +43,20 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "extents_of": ("s64[]",),
     "fills": ("s64[]",),
     "keeps": ("s64[]",),
+    "blocks": ("s64[]",),
 }
 # What only operations of steps can say, by where it stands.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
-    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps"),
+    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps", "blocks"),
     "inputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
     "outputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
 }
 CONSTRAINT_KEYS = ("id", "expr", "say", "argument")
 DISCREPANCY_KEYS = ("id", "page", "library", "ruling", "why")
-EMPTY = "[]"
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+LIST = re.compile(rf"\[({INTEGER.pattern}(, *{INTEGER.pattern})*)?\]")
 
 
 def complete(op: Op) -> Iterator[Problem]:
@@ -134,10 +135,15 @@ def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     real, truth = REAL, re.compile("true|false")
     patterns = {"f32": real, "f32[]": real, "string": re.compile(".+"), "bool": truth}
     pattern = patterns.get(attribute.type or "", INTEGER)
-    if attribute.locates and attribute.type == "s64[]" and default == EMPTY:
+    if attribute.locates and attribute.type == "s64[]" and LIST.fullmatch(default):
+        return
+    if attribute.blocks and default == "[]":
         return
     if not pattern.fullmatch(default):
-        yield Problem(at, "attribute-default", f"the default {default[:40]!r} is not a value of type {attribute.type}")
+        message = f"the default {default[:40]!r} is not a value of type {attribute.type}"
+        if default.startswith("["):
+            message += "; write one number, which fills a list"
+        yield Problem(at, "attribute-default", message)
     elif attribute.type == "string":
         words = [allowed.value for allowed in attribute.values or ()]
         words += [tensor.name for tensor in op.inputs] if attribute.dtype_of else []
@@ -153,7 +159,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
+    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
     if attribute.type not in ("s64[]", "f32[]") or any(said):
         return
     name, at = attribute.name, attribute.at

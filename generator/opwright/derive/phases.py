@@ -20,6 +20,7 @@ from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
 from .contraction import Contraction, contraction, paired
+from .joining import joined
 from .lanes import lane_letters
 from .program import Array, Axis, Formula, Part, Program, program
 from .sharing import shared
@@ -36,6 +37,7 @@ class Phase:
     copies: str | None = None  # the output that its one step copies from the sums of a contraction,
     unless: str | None = None  # where a call does not have this input, which is added to them
     finishes: str | None = None  # the sums of the phase before, which it alone reads, each cell for itself
+    joined: Staged | None = None  # the same steps with two letters made one, along which the last of `lanes` go
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,21 @@ class Staged:
     program: Program
     phases: tuple[Phase, ...]
     private: frozenset[str]
+
+    def along(self, number: int, letter: str | None) -> tuple[Staged, Phase]:
+        """A phase as it is where lanes go along a letter, and what it is one of."""
+        phase = self.phases[number]
+        if phase.joined is not None and letter == phase.lanes[-1]:
+            return phase.joined, phase.joined.phases[0]
+        return self, phase
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays, those of phases in other letters too."""
+        found = dict(self.program.arrays)
+        for phase in self.phases:
+            found |= phase.joined.program.arrays if phase.joined is not None else {}
+        return found
 
     def first_writer(self, name: str) -> Part:
         """The step that begins an array."""
@@ -115,8 +132,8 @@ def accumulator(output: str) -> str:
 
 def plain(found: Program, part: Part) -> bool:
     """Whether a step reaches every cell of its target, each once, whatever the sizes."""
-    indices = [index for index in part.target.indices if index != Number(0)]
-    if part.where or len(set(indices)) != len(indices):
+    letters = [letter for index in part.target.indices for letter in expr.names(index) & found.letters.keys()]
+    if part.where or len(set(letters)) != len(letters):
         return False
     return not any(guarded(found, read) for read in (part.target, *part.reads))
 
@@ -142,7 +159,19 @@ def staged(op: Op) -> Staged:
         dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own))
         for phase in _finishing(found, _phases(found, optional))
     )
-    return Staged(found, phases, _private(found, phases))
+    private = _private(found, phases)
+    return Staged(found, tuple(_with_joined(found, phase, private) for phase in phases), private)
+
+
+def _with_joined(found: Program, phase: Phase, private: frozenset[str]) -> Phase:
+    """A phase, and the same in terms of a letter in place of two, if there are such."""
+    made = joined(found, phase.parts) if not (phase.contraction or phase.copies or phase.finishes) else None
+    own = _own(made[0], made[0].parts) if made is not None else ()
+    if made is None or not own:
+        return phase
+    program, letter = made
+    alone = Staged(program, (Phase(program.parts, own, (letter,)),), private | (program.arrays.keys() - found.arrays))
+    return dataclasses.replace(phase, lanes=(*phase.lanes, letter), joined=alone)
 
 
 def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
@@ -210,7 +239,7 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
     result = []
     written = {part.target.tensor for part in parts}
     for letter in found.letters:
-        places: dict[str, set[int | None]] = {name: set() for name in written}
+        places: dict[str, set[tuple[int, Expr] | None]] = {name: set() for name in written}
         for part in parts:
             places[part.target.tensor].add(_place(found, part.target, letter))
             for read in part.reads:
@@ -222,10 +251,13 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _place(found: Program, read: Read, letter: str) -> int | None:
-    """The one axis of an element that a letter walks; None where there is none, or it stands in others too."""
-    spots = [number for number, index in enumerate(read.indices) if found.walks(read.tensor, number, index) == letter]
-    return spots[0] if spots else None
+def _place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
+    """The axis of an element that a letter walks, by itself or with another one, and how; None where there is none."""
+    for number, index in enumerate(read.indices):
+        pair = found.pair(read.tensor, number, index) or ()
+        if found.walks(read.tensor, number, index) == letter or letter in pair:
+            return number, index
+    return None
 
 
 def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
@@ -234,13 +266,42 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         contracted = contraction(found, part)
         copied, added = _copied(found, part, optional)
         group = phases[-1] if phases else None
+        alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
         if group and not (copied or group.copies) and _walk_together(group, part, contracted):
             own = _own(found, [*group.parts, part])
-            if own:
+            if own and not contracted and _earlier(group, part, own):
+                phases.insert(len(phases) - 1, alone)
+                continue
+            if own and not _later(found, group, alone, own):
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
-        phases.append(Phase((part,), _own(found, [part]), (), contracted, copied, added))
+        phases.append(alone)
     return tuple(phases)
+
+
+def _earlier(group: Phase, part: Part, own: Sequence[str]) -> bool:
+    """Whether a step is better done before a phase: it walks no letter of those that would be lost to its tasks.
+
+    As the counts of a window's cells, which are the same for every channel.
+    """
+    lost = {*group.own} - {*own}
+    written = {other.target.tensor for other in group.parts}
+    known = written | {read.tensor for other in group.parts for read in other.reads}
+    apart = not written & {read.tensor for read in part.reads} and part.target.tensor not in known
+    return bool(lost) and not lost & {*part.letters} and apart
+
+
+def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bool:
+    """Whether a step is better left to a phase of its own, whose tasks are more: no step before walks what they gain.
+
+    As where what is reckoned once for each channel is then used for all of its cells. Nor may arrays of the phase have
+    it, which are read while they are in a cache.
+    """
+    written = {part.target.tensor for part in group.parts}
+    walked = {letter for part in group.parts for letter in part.letters}
+    read = {name for part in alone.parts for r in part.reads if r.tensor in written for name in expr.names(r)}
+    gained = {letter for letter in alone.own if letter not in own and found.letters[letter].extent != Number(1)}
+    return bool(gained) and not gained & (walked | read)
 
 
 def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Call, Expr, Name, Read
+from ..language.expr import Binary, Call, Expr, Name, Read
 from ..language.model import Attribute, Op, Step, Tensor
 from ..language.schema import Assignment, Located
 from ..language.source import Mark
@@ -110,6 +110,29 @@ class Program:
         letter, along = self.letters[index.id], self.arrays[name].axes[axis]
         return index.id if (letter.extent, letter.kind) == (along.extent, along.kind) else None
 
+    def pair(self, name: str, axis: int, index: Expr) -> tuple[str, str] | None:
+        """The two letters that walk the whole of an axis together, each cell once: `g * E + k`, k of E values."""
+        if not isinstance(index, Binary) or index.op != "+":
+            return None
+        for times, inner in ((index.left, index.right), (index.right, index.left)):
+            if not isinstance(times, Binary) or times.op != "*" or not isinstance(inner, Name):
+                continue
+            for outer, extent in ((times.left, times.right), (times.right, times.left)):
+                known = isinstance(outer, Name) and outer != inner and {outer.id, inner.id} <= self.letters.keys()
+                if known and self._makes(self.arrays[name].axes[axis], outer.id, inner.id, extent):  # type: ignore[union-attr]
+                    return outer.id, inner.id  # type: ignore[union-attr]
+        return None
+
+    def _makes(self, axis: Axis, outer: str, inner: str, extent: Expr) -> bool:
+        """Whether an axis has as many cells as two letters have values together; `extent` is that of the inner one."""
+        first, second = self.letters[outer], self.letters[inner]
+        ways = (
+            second.extent == Binary("/", axis.extent, first.extent),
+            first.extent == Binary("/", axis.extent, second.extent),
+            axis.extent in (Binary("*", first.extent, extent), Binary("*", extent, first.extent)),
+        )
+        return {axis.kind, first.kind, second.kind} == {"one"} and second.extent == extent and any(ways)
+
     def covers(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes."""
         along = self.arrays[name].axes[axis]
@@ -117,7 +140,21 @@ class Program:
             (letter,) = expr.names(index)
             pair = expr.names(self.letters[letter].extent) | expr.names(along.extent)
             return along.kind == self.letters[letter].kind == "run" and (len(pair) == 1 or pair in self.same_cells)
-        return along.kind == "ones" or self.walks(name, axis, index) is not None
+        walked = self.walks(name, axis, index) is not None or self.pair(name, axis, index) is not None
+        return along.kind == "ones" or walked
+
+
+def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
+    """Of the arrays that serve nothing but optional outputs, which of these they serve."""
+    serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}
+    grown = True
+    while grown:
+        before = sum(map(len, serves.values()))
+        for part in found.parts:
+            for read in part.reads:
+                serves[read.tensor] |= serves[part.target.tensor]
+        grown = sum(map(len, serves.values())) > before
+    return {name: frozenset(outputs) for name, outputs in serves.items() if outputs and outputs <= optional}
 
 
 def kind_of_extent(op: Op, extent: Expr) -> str:

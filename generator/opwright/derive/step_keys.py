@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 
 from ..language import expr
-from ..language.dtypes import DTYPES, OF_STEPS
+from ..language.dtypes import DTYPES
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind
 from ..language.model import Op, Tensor
@@ -78,7 +78,8 @@ def tensors(op: Op) -> Iterator[Problem]:
             yield Problem(tensor.at, "input-order", f"the required input '{tensor.name}' follows an optional one")
         optional = optional or absent
         if tensor.absent is not None and not _is_number(tensor.absent):
-            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", "`absent` is a number, such as 0 or 1")
+            at = place(tensor.absent, tensor.at)
+            yield Problem(at, "tensor-absent", "`absent` is a number, such as 0, 1 or -inf")
         if tensor.absent is not None and not tensor.optional:
             yield Problem(tensor.at, "tensor-absent", f"'{tensor.name}' is never omitted; make it `optional`")
     for tensor in op.outputs:
@@ -93,11 +94,12 @@ def tensors(op: Op) -> Iterator[Problem]:
     yield from _orders(op)
     yield from _shapes(op)
     yield from _extents(op)
+    yield from _blocks(op)
 
 
 def _is_number(text: str) -> bool:
     try:
-        return abs(float(text)) < 1e30
+        return abs(float(text)) < 1e30 or text in ("inf", "-inf")
     except ValueError:
         return False
 
@@ -119,14 +121,28 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
         return
     rows = op.layouts.get(tensor.layout, {})
     for word in words[tensor.layout]:
-        left = {axis for axis, extent in tensor.dims.items() if _is_ones(extent.tree)} - set(rows.get(word, ()))
+        served = tensor in op.inputs and not tensor.broadcast_if
+        left = {a for a, e in tensor.dims.items() if _is_ones(e.tree) or (served and _told(op, tensor, e.tree))}
+        left -= set(rows.get(word, ()))
         if word not in rows:
             message = f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}"
             yield Problem(at, "layout-row", message)
         elif sorted((*rows[word], *left)) != sorted(tensor.dims):
             found, wanted = ", ".join(rows[word]), ", ".join(tensor.dims)
             message = f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}"
-            yield Problem(at, "layout-axes", f"{message}; only axes of extent 1 or ones(...) may be omitted")
+            yield Problem(
+                at,
+                "layout-axes",
+                f"{message}; only axes of extent 1 or ones(...) may be omitted,"
+                " and by an input those whose size a required input without layout has",
+            )
+
+
+def _told(op: Op, tensor: Tensor, size: Expr) -> bool:
+    """Whether an earlier input that every call gives, all axes of it, has an axis of a size."""
+    before = op.inputs[: op.inputs.index(tensor)]
+    whole = [t for t in before if not (t.optional or t.when or t.layout or t.broadcast or t.may_lack or t.joined)]
+    return any(extent.tree == size for other in whole for extent in other.dims.values())
 
 
 def _is_ones(tree: Expr) -> bool:
@@ -260,6 +276,23 @@ def _extents(op: Op) -> Iterator[Problem]:
         seen.add(dim.symbol if dim else "")
 
 
+def _blocks(op: Op) -> Iterator[Problem]:
+    """Lists of the extents of blocks: one size, which the first input that has it never lacks."""
+    plain = {role for role, dim in op.dims.items() if not dim.per_axis and not dim.run}
+    for attribute in (attribute for attribute in op.attributes if attribute.blocks is not None):
+        at = place(next(iter(attribute.blocks or ()), None), attribute.at)
+        if len(attribute.blocks or ()) != 1 or attribute.required or attribute.default != "[]":
+            message = f"'{attribute.name}' has blocks of one size, and the default [], with which it says nothing"
+            yield Problem(at, "blocks", message)
+        for role in attribute.blocks or ():
+            yield from unknown(role, plain, at, "blocks", "size")
+            symbol = Name(op.dims[role].symbol) if role in plain else None
+            first = next((t for t in op.inputs if any(e.tree == symbol for e in t.dims.values())), None)
+            if symbol and (first is None or first.optional or first.when or first.layout or first.may_lack):
+                message = f"the first input with an axis of {symbol.id} must be required, without layout and `may_lack`"
+                yield Problem(at, "blocks", message)
+
+
 def _attributes(op: Op) -> Iterator[Problem]:
     dims = op.dims
     scalars = {dim.symbol for dim in dims.values() if not dim.per_axis and not dim.run}
@@ -302,7 +335,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         at = place(next(iter(row), None), op.at.key("dtypes"))
         for name, dtype in row.items():
             yield from unknown(name, names, place(name, at), "dtype-key", "tensor")
-            legal = ("f32", "f64", "s64") if name == "accumulate" else OF_STEPS
+            legal = ("f32", "f64", "s64") if name == "accumulate" else tuple(DTYPES)
             if name in names and dtype not in legal:
                 message = f"'{name}' may be {' or '.join(legal)}, not {dtype}"
                 yield Problem(place(dtype, at), "dtype-value", message)
@@ -335,7 +368,7 @@ def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
     for tensor in op.inputs:
         dtype = row[tensor.name]
         number = float(tensor.absent) if tensor.absent and _is_number(tensor.absent) else 0.0
-        if dtype in OF_STEPS and not DTYPES[dtype].holds(number):
+        if dtype in DTYPES and (not DTYPES[dtype].holds(number) or (isinf(number) and row["accumulate"] == "s64")):
             message = f"'{tensor.name}' is {dtype} in a row of dtypes, which has no {tensor.absent}"
             yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
 

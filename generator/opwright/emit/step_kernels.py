@@ -18,7 +18,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .nodes import Stmt
 from .step_finish import Finish
-from .step_lowering import Lowering
+from .step_lowering import Lowering, absence, optional_outputs
 
 MAX_AXES = 64
 
@@ -42,9 +42,8 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
     """A member of the struct of sizes: `kind` says where its value comes from, `of` and `axis` from which."""
 
     name: str
-    kind: (
-        str  # value, rank, extents, stride, word, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
-    )
+    # value, rank, extents, stride, word, absent, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
+    kind: str
     of: str
     axis: str = ""
     length: int = 0
@@ -165,8 +164,7 @@ def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str
 
 
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
-    found = staged(op)
-    lowering = Lowering(op, row, found, found.phases[number], letter)
+    lowering = Lowering(op, row, *staged(op).along(number, letter), letter)
     return _named(op, row, lowering, f"{name}_{number}{f'_{letter}' if letter else ''}")
 
 
@@ -182,12 +180,12 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
         for p in parameters(op, row)
         if p.name in lowering.used and p.name != finishes and not lowering.is_number(p.name)
     )
-    return PhaseFunction(name, body, arrays, staged(op).private, finishes)
+    return PhaseFunction(name, body, arrays, lowering.staged.private, finishes)
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """Inputs, lists, outputs, then what stands between steps."""
-    found = staged(op).program
+    found = staged(op)
     real = {attribute.name for attribute in op.attributes if attribute.type == "f32[]"}
     result = []
     for role in ("input", "list", "output", "between"):
@@ -214,7 +212,7 @@ def members(op: Op) -> tuple[Member_, ...]:
             length = op.spatial_rank.max if kind.vector else 0
             c_type = "double" if kind.base == "real" else "int64_t"
             result.append(Member_(symbol, "value", symbol, length=length, neutral=_neutral(op, symbol), c_type=c_type))
-    for array in found.program.arrays.values():
+    for array in found.arrays.values():
         if array.role == "between":
             result.append(Member_(f"{array.name}_at", "at", array.name))
             continue
@@ -224,6 +222,7 @@ def members(op: Op) -> tuple[Member_, ...]:
                 result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]
+    result += [Member_(absence(name), "absent", name) for name in sorted(optional_outputs(op))]
     result += [Member_("task_bytes_", "bytes", "")] if found.private else []
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     products = sum(phase.contraction is not None for phase in found.phases)

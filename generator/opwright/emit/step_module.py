@@ -12,7 +12,7 @@ from typing import Any
 
 from ..derive.lanes import moved
 from ..derive.parted import parted
-from ..derive.phases import apart, in_place, staged
+from ..derive.phases import Phase, Staged, apart, in_place, staged
 from ..derive.program import Array, Axis, program
 from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
@@ -22,7 +22,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
-from .step_contraction import ContractionView, contracted_extents, contractions
+from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
 from .step_lowering import words_of
@@ -82,6 +82,7 @@ class StepWrapper:
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     extents: dict[str, str]  # of the letters of contractions
+    slides: tuple[SlideView, ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
@@ -111,7 +112,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
         default = str(default == "true")
     elif kind in ("s64[]", "f32[]"):
         spatial = attribute.length == "spatial"
-        default = "None" if spatial else "()" if default == "[]" else f"({default},)"
+        default = "None" if spatial else f"({default.strip('[]')},)" if default != "[]" else "()"
         annotation = f"{annotation} | None" if spatial else annotation
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
@@ -156,6 +157,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         terms=_terms(op, writer),
         contractions=contractions(told),
         extents=contracted_extents(told, own),
+        slides=slides(told, own),
         roles=role_table(op),
     )
 
@@ -196,6 +198,7 @@ def _words(op: Op) -> dict[str, dict[str, Any]]:
 def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     axes = {axis.name: _run(axis) for axis in array.axes if axis.kind != "ones"} if array.role != "between" else {}
     absent = str(float(tensor.absent)) if tensor is not None and tensor.absent is not None else ""
+    absent = f'float("{absent}")' if "inf" in absent else absent
     dtype = ""
     if array.role == "list":
         dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
@@ -215,16 +218,21 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
     """
     found = staged(op)
     result: dict[str, tuple[int, tuple[str, ...]]] = {}
-    for array in found.program.between():
-        if array.name not in found.private:
+    private = found.private.union(*(phase.joined.private for phase in found.phases if phase.joined is not None))
+    for array in found.arrays.values():
+        if array.role != "between":
+            continue
+        if array.name not in private:
             result[array.name] = (-1, (_product([_cells(a, writer) for a in array.axes if a.kind != "ones"]),))
             continue
-        number, phase = next(
-            (n, p) for n, p in enumerate(found.phases) if any(part.target.tensor == array.name for part in p.parts)
-        )
+        number = next(n for n in range(len(found.phases)) for p in _ways(found, n) if _writes(p[1], array.name))
         cells = []
-        for letter in phase.lanes or (None,):
-            elements = Elements(op, op.dtypes[0], found, phase, letter)
+        for letter in found.phases[number].lanes or (None,):
+            own_staged, phase = found.along(number, letter)
+            if not _writes(phase, array.name):
+                cells.append("0")
+                continue
+            elements = Elements(op, op.dtypes[0], own_staged, phase, letter)
             own = elements.own_axes(array)
             axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
             lanes = [str(elements.cells_of_lanes())] if letter in own.values() else []
@@ -232,6 +240,15 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
             cells.append("0" if number_only else _product([_cells(axis, writer) for axis in axes] + lanes))
         result[array.name] = (number, tuple(cells))
     return result
+
+
+def _ways(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
+    """A phase, for each letter that its lanes may go along."""
+    return [found.along(number, letter) for letter in found.phases[number].lanes or (None,)]
+
+
+def _writes(phase: Phase, name: str) -> bool:
+    return any(part.target.tensor == name for part in phase.parts)
 
 
 def _product(factors: list[str]) -> str:
@@ -243,17 +260,18 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
     found = staged(op)
     tensors = {tensor.name for tensor in op.tensors}
     result = []
-    for phase in found.phases:
+    for one in range(len(found.phases)):
         views = []
-        for letter in phase.lanes:
+        for letter in found.phases[one].lanes:
+            own, phase = found.along(one, letter)
             walked = dict.fromkeys(
-                (read.tensor, found.program.arrays[read.tensor].axes[number].name)
+                (read.tensor, own.program.arrays[read.tensor].axes[number].name)
                 for part in phase.parts
                 for read in (part.target, *part.reads)
                 for number, index in enumerate(read.indices)
-                if read.tensor in tensors and found.program.walks(read.tensor, number, index) == letter
+                if read.tensor in tensors and own.program.walks(read.tensor, number, index) == letter
             )
-            moves = moved(found.program, phase.parts, letter) is not None
+            moves = moved(own.program, phase.parts, letter) is not None
             views.append(LaneView(letter, letter in phase.own, tuple(walked), moves))
         result.append(tuple(views))
     return tuple(result)

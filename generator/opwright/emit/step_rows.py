@@ -36,6 +36,7 @@ from .step_elements import ROOM, Elements
 from .step_values import Values
 
 SUMS = 32  # lanes that a reduction along a row adds up in
+OF_ROWS = ("exp", "tanh", "erf")  # what opwright_functions_rows.h has for rows of f32
 N = Name("n_")
 
 
@@ -45,11 +46,19 @@ class LaneValues(Values):
 
     lane: str = ""
     hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
+    row: Callable[[expr.Call], Expr] = field(kw_only=True)
 
     def value(self, tree: expr.Expr) -> Expr:
         if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
             return super().value(tree)
         return self.hoist(tree)
+
+    def function(self, tree: expr.Call) -> Expr:
+        return self.row(tree) if self.of_rows(tree) else super().function(tree)
+
+    def of_rows(self, tree: expr.Expr) -> bool:
+        """Whether a value is made for a row at a time."""
+        return isinstance(tree, expr.Call) and tree.function in OF_ROWS and self.accumulate == "f32"
 
 
 class Row:
@@ -63,8 +72,11 @@ class Row:
         self.after: list[Stmt] = []
         self.rows: dict[Read, str] = {}
         self.same: dict[expr.Expr, str] = {}
+        self.functions: dict[expr.Call, str] = {}  # what they make of rows
         own = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
-        self.inside = LaneValues(**{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted)
+        self.inside = LaneValues(
+            **{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted, row=self.function_of_row
+        )
 
     @staticmethod
     def possible(elements: Elements, part: Part, formula: Formula) -> bool:
@@ -96,8 +108,19 @@ class Row:
             made = self.at(Name("i_"), lambda: self.inside.cell(value))
             return For("i_", ZERO, N, (updated(self.values, operator, cell, made, source),), source=source)
 
-        loops = self.powers(loop) or [loop(self.formula.value)]
+        value = self.formula.value
+        if operator == "set" and dtype == "f32" and isinstance(value, expr.Call) and self.inside.of_rows(value):
+            loops: list[Stmt] = [loop(value.arguments[0]), _made_of_row(value, row)]
+        else:
+            loops = self.powers(loop) or [loop(value)]
         return (*self.before, *loops, *self.after)
+
+    def added(self, cells: Expr) -> tuple[Stmt, ...]:
+        """The terms of lanes put to what an array of as many cells has."""
+        source = self.part.source
+        made = self.made(Name("i_"))
+        term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, source)
+        return (*self.before, For("i_", ZERO, N, (term,), source=source))
 
     def powers(self, loop: Callable[[expr.Expr], For]) -> list[Stmt]:
         """Loops for a power whose exponent is the same for all lanes: small ones are products."""
@@ -153,6 +176,20 @@ class Row:
             self.before.append(Declare(name, self.values.value(tree), self.values.c_type))
             self.elements.position = position
         return Name(self.same[tree])
+
+    def function_of_row(self, tree: expr.Call) -> Expr:
+        """A function in the loop over lanes: before it, all that the function makes of the row lies in room."""
+        position = self.elements.position
+        assert position is not None
+        if tree not in self.functions:
+            argument = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[0]))
+            self.functions[tree] = name = f"made_{len(self.functions)}_"
+            cell = Assign(Index(Name(name), Name("i_")), argument, source=self.part.source)
+            loop = For("i_", ZERO, N, (cell,), source=self.part.source)
+            self.before += [DeclareArray(name, "float", ROOM), loop, _made_of_row(tree, name)]
+            self.elements.steps.append(ZERO)
+            self.elements.position = position
+        return Index(Name(self.functions[tree]), position)
 
     def read(self, read: Read) -> Expr:
         """An element in the loop over lanes."""
@@ -227,10 +264,17 @@ class Row:
         return name
 
 
+def _made_of_row(tree: expr.Call, row: str) -> Stmt:
+    """What a function makes of a row, in place."""
+    return Do(Call(f"opwright_{tree.function}_row_f32", (Name(row), N)))
+
+
 def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
     """A term put to what a cell has."""
     if operator in ("sum", "product") and values.accumulate != "s64":
         return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
+    if operator in ("max", "min") and values.accumulate == "f32":
+        return Assign(cell, Call(f"opwright_{operator}_so_far_f32", (cell, made)), source=source)
     return Assign(cell, values.combined(operator, cell, made), source=source)
 
 

@@ -22,7 +22,7 @@ from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
 # Types that C has no arithmetic for, and what their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
 # Types of which every pattern of bits is a number of its own, so that a copy needs no arithmetic.
-WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "s64", "f8_e4m3", "f8_e5m2"}
+WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
 _UNSIGNED = {"+", "-", "*"}
 
 
@@ -171,7 +171,7 @@ class Values:
             return value
         if dtype == "boolean":
             return Cast("uint8_t", Binary("!=", value, self.number(0)))
-        if dtype in ("s32", "s8", "u8", "s4", "u4"):
+        if dtype in ("s32", "s8", "u8", "s4", "u4") or (dtype in ("s64", "u64") and self.accumulate != "s64"):
             return Call(f"opwright_{dtype}_of_{self.accumulate}", (value,))
         if dtype in NARROW:
             single = value if self.accumulate == "f32" else Call("opwright_odd", (Cast("double", value),))

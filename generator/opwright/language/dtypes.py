@@ -11,8 +11,8 @@ class Dtype:
     """A data type: its name in specs and in NumPy, its C type, its bytes.
 
     `accumulates` says that terms may be added in it: then `suffix` ends its literals and functions in C. Elements of
-    the others widen to float exactly. Tensors of kernels may have it but for those without `kernels`, which may state a
-    shape; tensors of operations of steps may but for those without `steps`. `bits` is the type in whose name its memory
+    the others widen to float exactly. Tensors of operations of steps may have any; those of others may but for those
+    without `kernels`, of which s32 may state a shape. `bits` is the type in whose name its memory
     is passed on where NumPy has no buffer for it. `exact` says which numbers of few bits it holds: how many bits, what
     they are multiples of, the least and the greatest.
     """
@@ -24,16 +24,22 @@ class Dtype:
     accumulates: bool = False
     suffix: str = ""
     kernels: bool = True
-    steps: bool = True
     bits: str = ""
     exact: tuple[int, float, float, float] | None = None
 
     def holds(self, value: float) -> bool:
         """Whether a number is one of this type; f32 and f64 round all that a spec says."""
+        if math.isinf(value):
+            return self.infinite
         if self.exact is None:
             return True
         digits, step, least, most = self.exact
         return least <= value <= most and value % max(step, 2.0 ** (math.frexp(value)[1] - digits)) == 0
+
+    @property
+    def infinite(self) -> bool:
+        """Whether it has an infinity."""
+        return self.name in ("f32", "f64", "bf16", "f16", "f8_e5m2")
 
     @property
     def module(self) -> str:
@@ -56,9 +62,9 @@ DTYPES = {
         Dtype("f8_e5m2", "float8_e5m2", "uint8_t", 1, kernels=False, bits="uint8", exact=(3, 2.0**-16, -57344, 57344)),
         Dtype("s4", "int4", "uint8_t", 1, kernels=False, bits="uint8", exact=(4, 1, -8, 7)),
         Dtype("u4", "uint4", "uint8_t", 1, kernels=False, bits="uint8", exact=(4, 1, 0, 15)),
-        Dtype("s64", "int64", "int64_t", 8, kernels=False, steps=False),
+        Dtype("s64", "int64", "int64_t", 8, kernels=False, exact=(64, 1, -(2**63), 2**63 - 1)),
+        Dtype("u64", "uint64", "uint64_t", 8, kernels=False, exact=(64, 1, 0, 2**64 - 1)),
     )
 }
 ACCUMULATORS = tuple(name for name, dtype in DTYPES.items() if dtype.accumulates)
 OF_KERNELS = tuple(name for name, dtype in DTYPES.items() if dtype.kernels)
-OF_STEPS = tuple(name for name, dtype in DTYPES.items() if dtype.steps)

@@ -99,6 +99,11 @@ class Attribute(Node):
         "the boolean attribute that makes 0 stand for the extent of `fills` at the same position",
         silent=True,
     )
+    blocks: dict[str, Located] | None = key(
+        MapOf(IDENTIFIER, Formula()),
+        "a size and the extent of its blocks: the list's entry at that axis; on all others it has 1",
+        silent=True,
+    )
     summary: str | None = key(Text(), "what it means")
     source: str | None = key(SLUG, "the page that states it, an entry of _sources.yaml")
     reason: str | None = key(Text(), "why it differs from the other operations' attribute of this name")
@@ -124,7 +129,7 @@ class Tensor(Node):
     name: str = key(IDENTIFIER, "its name in calls", required=True, default="")
     parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, if different")
     optional: bool = key(Flag(), "whether a call may omit it; an omitted input reads as zero", default=False)
-    absent: str | None = key(Text(), "the number that an omitted input reads as", silent=True)
+    absent: str | None = key(Text(), "the number that an omitted input reads as; also `inf` or `-inf`", silent=True)
     when: Located | None = key(Formula(), "the calls that have it; all others do without", silent=True)
     broadcast: tuple[str, ...] = key(
         ListOf(AXIS),
@@ -150,6 +155,7 @@ class Tensor(Node):
         silent=True,
     )
     joined: str | None = key(AXIS, "the axis along which a list of any number of arrays is concatenated", silent=True)
+    packed: str | None = key(AXIS, "the axis along which two numbers of four bits share a byte", silent=True)
     layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
     view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters with which the semantics read it", default=())

@@ -55,10 +55,8 @@ def default(attribute: Attribute, rank: int | None) -> object:
         return text
     if attribute.type == "f32[]":
         return (float(text),) * (1 if attribute.length is None else rank or 0)
-    if attribute.type == "s64[]" and text == "[]":
-        return ()
     if attribute.type == "s64[]" and attribute.length is None:
-        return (int(text),)
+        return tuple(int(entry) for entry in text.strip("[]").split(",") if entry)
     if attribute.type == "s64[]":
         return (int(text),) * (rank or 0)
     return float(text) if attribute.type == "f32" else int(text)

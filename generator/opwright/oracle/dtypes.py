@@ -18,6 +18,8 @@ NUMPY: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "s32": np.dtype(np.int32),
+    "s64": np.dtype(np.int64),
+    "u64": np.dtype(np.uint64),
     "s8": np.dtype(np.int8),
     "u8": np.dtype(np.uint8),
     "boolean": np.dtype(np.bool_),
@@ -52,4 +54,12 @@ def stored(values: Any, dtype: str) -> Any:
         limits = np.iinfo(NUMPY[dtype])
         whole = np.where(np.isnan(values), 0, np.rint(values)) if values.dtype == np.float64 else values
         return np.clip(whole, limits.min, limits.max).astype(limits.dtype)
+    if dtype in ("s64", "u64"):
+        limits = np.iinfo(NUMPY[dtype])
+        if values.dtype != np.float64:
+            return values.astype(limits.dtype)  # 64 bits as they are
+        whole = np.where(np.isnan(values), 0, np.rint(values))
+        inside = np.where((whole >= limits.min) & (whole < 2.0**limits.bits / (1 if dtype == "u64" else 2)), whole, 0)
+        ends = [(whole < limits.min, limits.min), (inside != whole, limits.max)]
+        return np.select([end for end, _ in ends], [limits.dtype.type(x) for _, x in ends], inside.astype(limits.dtype))
     return rounded(values.astype(np.float64), dtype)

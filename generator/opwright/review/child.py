@@ -21,7 +21,8 @@ import numpy as np
 PACKAGE = "opwright_kernels"
 MEMORY = 16 * 2**30  # of address space, much of which compilers and threads only reserve
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
-          "f64": np.dtype(np.float64), "s32": np.dtype(np.int32), "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8),
+          "f64": np.dtype(np.float64), "s32": np.dtype(np.int32), "s64": np.dtype(np.int64), "u64": np.dtype(np.uint64),
+          "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8),
           "f8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "f8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
           "s4": np.dtype(ml_dtypes.int4), "u4": np.dtype(ml_dtypes.uint4), "boolean": np.dtype(np.bool_)}  # fmt: skip
 

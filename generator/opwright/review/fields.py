@@ -56,9 +56,10 @@ def _need(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _default(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
-    """A default that comes or goes is the other half of becoming optional or required; 1 and 1.0 are one default."""
+    """A default that comes or goes is the other half of becoming optional or required; 1 and [1.0] are one default."""
     if was is None or now is None:
         return "optional" if was is None else "required"
+    was, now = (text.strip("[]") or text for text in (was, now))
     return "" if _NUMBER.fullmatch(was) and _NUMBER.fullmatch(now) and float(was) == float(now) else "changed"
 
 
@@ -135,6 +136,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Attribute.extents_of": ("attribute-shape", plain),
     "Attribute.fills": ("attribute-shape", _changed),
     "Attribute.keeps": ("attribute-shape", _changed),
+    "Attribute.blocks": ("attribute-shape", _changed),
     "Attribute.summary": ("docs-summary", plain),
     "Attribute.source": ("source-citation", plain),
     "Attribute.reason": ("docs-reason", plain),
@@ -156,6 +158,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Tensor.broadcast_as": ("{area}-axes", _changed),
     "Tensor.may_lack": ("{area}-axes", _changed),
     "Tensor.joined": ("{area}-axes", _changed),
+    "Tensor.packed": ("{area}-axes", _changed),
     "Tensor.summary": ("docs-summary", plain),
     "Tensor.source": ("source-citation", plain),
     "Let.use": ("format-use", plain),

@@ -12,6 +12,13 @@
 
 #include "opwright_numeric.h"
 
+// A loop becomes no vectors around a call, however long the function is.
+#if defined(__GNUC__)
+#define OPWRIGHT_INLINE static inline __attribute__((always_inline))
+#else
+#define OPWRIGHT_INLINE static inline
+#endif
+
 // One of two numbers by their bits. A conditional expression would let a compiler put what makes them behind a branch,
 // where it vectorises no arithmetic that could raise an exception.
 static inline float opwright_pick_f32(int condition, float yes, float no)
@@ -20,7 +27,33 @@ static inline float opwright_pick_f32(int condition, float yes, float no)
     return opwright_float((opwright_bits(yes) & mask) | (opwright_bits(no) & ~mask));
 }
 
+static inline uint64_t opwright_bits_f64(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline double opwright_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 static inline float opwright_abs_f32(float x) { return opwright_float(opwright_bits(x) & 0x7fffffffu); }
+
+// What has been the greatest or the least so far, and one number more; a NaN wins over everything. Of a loop, the next turn
+// waits for two instructions of x86; for the larger of two numbers as `max` of values has it, it would wait for three.
+static inline float opwright_max_so_far_f32(float so_far, float x)
+{
+    return opwright_pick_f32(x != x, x, x > so_far ? x : so_far);
+}
+
+static inline float opwright_min_so_far_f32(float so_far, float x)
+{
+    return opwright_pick_f32(x != x, x, x < so_far ? x : so_far);
+}
 
 // The magnitude of one number with the sign of another.
 static inline float opwright_signed_f32(float magnitude, float sign)
@@ -70,28 +103,53 @@ static inline float opwright_scaled_f32(float y, int32_t n)
 // The integer next to x, |x| < 2^22: adding 1.5 * 2^23 leaves it in the low bits of the sum.
 static inline int32_t opwright_nearest_f32(float shifted) { return (int32_t)(opwright_bits(shifted) - 0x4b400000u); }
 
-// e^r for |r| <= ln(2) / 2.
-static inline float opwright_exp_of_rest_f32(float r)
+// a * b + c of finite numbers, rounded once; of a result that is a denormal and not exact, no more than its last bit may
+// differ. CPUs without such an instruction add in double, whose sum is rounded to odd: rounded on from there to float, it
+// is as if it had been rounded once.
+static inline float opwright_fma_f32(float a, float b, float c)
 {
-    float p = 0x1.6a4d60p-10f;
-    p = p * r + 0x1.12398ep-7f;
-    p = p * r + 0x1.5558b0p-5f;
-    p = p * r + 0x1.555492p-3f;
-    p = p * r + 0x1.fffffcp-2f;
-    return 1.0f + (r + r * r * p);
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fmaf(a, b, c);
+#else
+    const double product = (double)a * (double)b, sum = product + (double)c;
+    const double other = sum - product;
+    const uint64_t lost = opwright_bits_f64((product - (sum - other)) + ((double)c - other));
+    const uint64_t bits = opwright_bits_f64(sum);
+    const uint64_t inexact = ((lost << 1) | (0u - (lost << 1))) >> 63;
+    const uint64_t even = ~bits & inexact;
+    return (float)opwright_double(bits + (even & 1u) - ((even & (lost ^ bits) >> 63) << 1));
+#endif
+}
+
+// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
+#define OPWRIGHT_EXP_F32_0 0x1.6a4d60p-10f
+#define OPWRIGHT_EXP_F32_1 0x1.12398ep-7f
+#define OPWRIGHT_EXP_F32_2 0x1.5558b0p-5f
+#define OPWRIGHT_EXP_F32_3 0x1.555492p-3f
+#define OPWRIGHT_EXP_F32_4 0x1.fffffcp-2f
+
+// e^r for the same r.
+OPWRIGHT_INLINE float opwright_exp_of_rest_f32(float r)
+{
+    float p = OPWRIGHT_EXP_F32_0;
+    p = opwright_fma_f32(p, r, OPWRIGHT_EXP_F32_1);
+    p = opwright_fma_f32(p, r, OPWRIGHT_EXP_F32_2);
+    p = opwright_fma_f32(p, r, OPWRIGHT_EXP_F32_3);
+    p = opwright_fma_f32(p, r, OPWRIGHT_EXP_F32_4);
+    return opwright_fma_f32(opwright_fma_f32(p, r, 1.0f), r, 1.0f);
 }
 
 // ln(2) in two parts: the product of the first one and an exponent is exact.
 #define OPWRIGHT_LN2_F32 0x1.62e4p-1f
 #define OPWRIGHT_LN2_REST_F32 0x1.7f7d1cp-20f
 
-static inline float opwright_exp_f32(float x)
+OPWRIGHT_INLINE float opwright_exp_f32(float x)
 {
     const float below = opwright_pick_f32(x > 89.0f, 89.0f, x);
     const float within = opwright_pick_f32(below < -104.0f, -104.0f, below);
-    const float shifted = within * 0x1.715476p+0f + 0x1.8p23f;
+    const float shifted = opwright_fma_f32(within, 0x1.715476p+0f, 0x1.8p23f);
     const float n = shifted - 0x1.8p23f;
-    const float rest = (within - n * OPWRIGHT_LN2_F32) - n * OPWRIGHT_LN2_REST_F32;
+    const float rest = opwright_fma_f32(-n, OPWRIGHT_LN2_REST_F32, opwright_fma_f32(-n, OPWRIGHT_LN2_F32, within));
     return opwright_scaled_f32(opwright_exp_of_rest_f32(rest), opwright_nearest_f32(shifted));
 }
 
@@ -103,25 +161,25 @@ static inline float opwright_exp2_f32(float x)
     const float r = within - (shifted - 0x1.8p23f);
     // (2^r - 1) / r for |r| <= 0.5.
     float p = 0x1.417a5cp-13f;
-    p = p * r + 0x1.5f0946p-10f;
-    p = p * r + 0x1.3b2dd2p-7f;
-    p = p * r + 0x1.c6af7ap-5f;
-    p = p * r + 0x1.ebfbdcp-3f;
-    p = p * r + 0x1.62e430p-1f;
-    return opwright_scaled_f32(1.0f + r * p, opwright_nearest_f32(shifted));
+    p = opwright_fma_f32(p, r, 0x1.5f0946p-10f);
+    p = opwright_fma_f32(p, r, 0x1.3b2dd2p-7f);
+    p = opwright_fma_f32(p, r, 0x1.c6af7ap-5f);
+    p = opwright_fma_f32(p, r, 0x1.ebfbdcp-3f);
+    p = opwright_fma_f32(p, r, 0x1.62e430p-1f);
+    return opwright_scaled_f32(opwright_fma_f32(r, p, 1.0f), opwright_nearest_f32(shifted));
 }
 
 // ln(1 + f) + error + e * ln(2) for 1 + f in [sqrt(0.5), sqrt(2)].
-static inline float opwright_log_of_parts_f32(float f, float error, float e)
+OPWRIGHT_INLINE float opwright_log_of_parts_f32(float f, float error, float e)
 {
     float p = -0x1.38c2a6p-4f;
-    p = p * f + 0x1.055ce8p-3f;
-    p = p * f - 0x1.0d82a4p-3f;
-    p = p * f + 0x1.22d96ep-3f;
-    p = p * f - 0x1.547288p-3f;
-    p = p * f + 0x1.99a01ap-3f;
-    p = p * f - 0x1.000226p-2f;
-    p = p * f + 0x1.555554p-2f;
+    p = opwright_fma_f32(p, f, 0x1.055ce8p-3f);
+    p = opwright_fma_f32(p, f, -0x1.0d82a4p-3f);
+    p = opwright_fma_f32(p, f, 0x1.22d96ep-3f);
+    p = opwright_fma_f32(p, f, -0x1.547288p-3f);
+    p = opwright_fma_f32(p, f, 0x1.99a01ap-3f);
+    p = opwright_fma_f32(p, f, -0x1.000226p-2f);
+    p = opwright_fma_f32(p, f, 0x1.555554p-2f);
     const float square = f * f;
     const float high = e * OPWRIGHT_LN2_F32;
     const float low = e * OPWRIGHT_LN2_REST_F32 + error;
@@ -131,7 +189,7 @@ static inline float opwright_log_of_parts_f32(float f, float error, float e)
 // The exponent e that leaves x / 2^e in [sqrt(0.5), sqrt(2)), for bits of a positive normal x.
 static inline int32_t opwright_exponent_f32(uint32_t bits) { return (int32_t)(bits - 0x3f3504f3u) >> 23; }
 
-static inline float opwright_log_f32(float x)
+OPWRIGHT_INLINE float opwright_log_f32(float x)
 {
     const uint32_t tiny = 0u - (uint32_t)(x < 0x1p-126f);
     const uint32_t bits = opwright_bits(opwright_pick_f32(x < 0x1p-126f, x * 0x1p23f, x));
@@ -142,7 +200,7 @@ static inline float opwright_log_f32(float x)
     return opwright_pick_f32(x > 0.0f, positive, opwright_pick_f32(x == 0.0f, -INFINITY, NAN));
 }
 
-static inline float opwright_log1p_f32(float x)
+OPWRIGHT_INLINE float opwright_log1p_f32(float x)
 {
     const float sum = 1.0f + x;
     const int32_t e = opwright_exponent_f32(opwright_bits(sum));
@@ -157,61 +215,68 @@ static inline float opwright_log1p_f32(float x)
     return opwright_pick_f32(x > -1.0f, above, opwright_pick_f32(x == -1.0f, -INFINITY, NAN));
 }
 
-static inline float opwright_tanh_f32(float x)
+// tanh and erf in two steps, so that rows of them may take rows of exponentials: what `exp` is asked for, and the rest.
+OPWRIGHT_INLINE float opwright_tanh_exponent_f32(float x)
+{
+    const float magnitude = opwright_abs_f32(x);
+    // From 10 on the result rounds to 1.
+    return 2.0f * opwright_pick_f32(magnitude > 10.0f, 10.0f, magnitude);
+}
+
+OPWRIGHT_INLINE float opwright_tanh_of_f32(float x, float power)
 {
     const float magnitude = opwright_abs_f32(x);
     // (tanh(x) - x) / x^3 over x^2 for |x| <= 0.65.
     const float s = x * x;
     float p = -0x1.696a9ap-8f;
-    p = p * s + 0x1.4f5d72p-6f;
-    p = p * s - 0x1.b7cfb6p-5f;
-    p = p * s + 0x1.1103f0p-3f;
-    p = p * s - 0x1.555524p-2f;
-    const float small = magnitude + magnitude * s * p;
-    // From 10 on the result rounds to 1.
-    const float within = opwright_pick_f32(magnitude > 10.0f, 10.0f, magnitude);
-    const float large = 1.0f - 2.0f / (opwright_exp_f32(2.0f * within) + 1.0f);
+    p = opwright_fma_f32(p, s, 0x1.4f5d72p-6f);
+    p = opwright_fma_f32(p, s, -0x1.b7cfb6p-5f);
+    p = opwright_fma_f32(p, s, 0x1.1103f0p-3f);
+    p = opwright_fma_f32(p, s, -0x1.555524p-2f);
+    const float small = opwright_fma_f32(magnitude * s, p, magnitude);
+    const float large = 1.0f - 2.0f / (power + 1.0f);
     return opwright_signed_f32(opwright_pick_f32(magnitude < 0.625f, small, large), x);
 }
 
-static inline float opwright_erf_f32(float x)
+OPWRIGHT_INLINE float opwright_tanh_f32(float x)
+{
+    return opwright_tanh_of_f32(x, opwright_exp_f32(opwright_tanh_exponent_f32(x)));
+}
+
+OPWRIGHT_INLINE float opwright_erf_exponent_f32(float x)
+{
+    const float magnitude = opwright_abs_f32(x);
+    // -ln(1 - erf(t)) / t for t in [1, 4]; from 4 on the result rounds to 1.
+    const float t = opwright_pick_f32(magnitude > 4.0f, 4.0f, magnitude);
+    float q = 0x1.d3bd60p-17f;
+    q = opwright_fma_f32(q, t, -0x1.6f5d32p-12f);
+    q = opwright_fma_f32(q, t, 0x1.ec5bc8p-9f);
+    q = opwright_fma_f32(q, t, -0x1.8957a4p-6f);
+    q = opwright_fma_f32(q, t, 0x1.b45684p-4f);
+    q = opwright_fma_f32(q, t, 0x1.451afcp-1f);
+    q = opwright_fma_f32(q, t, 0x1.20f214p+0f);
+    return -t * q;
+}
+
+OPWRIGHT_INLINE float opwright_erf_of_f32(float x, float power)
 {
     const float magnitude = opwright_abs_f32(x);
     // erf(x) / x - 1 over x^2 for |x| <= 1.
     const float s = x * x;
     float p = 0x1.4771fep-14f;
-    p = p * s - 0x1.a3515ep-11f;
-    p = p * s + 0x1.53f224p-8f;
-    p = p * s - 0x1.b7f71ap-6f;
-    p = p * s + 0x1.ce2ce6p-4f;
-    p = p * s - 0x1.81273ep-2f;
-    p = p * s + 0x1.06eba8p-3f;
-    const float small = magnitude + magnitude * p;
-    // -ln(1 - erf(t)) / t for t in [1, 4]; from 4 on the result rounds to 1.
-    const float t = opwright_pick_f32(magnitude > 4.0f, 4.0f, magnitude);
-    float q = 0x1.d3bd60p-17f;
-    q = q * t - 0x1.6f5d32p-12f;
-    q = q * t + 0x1.ec5bc8p-9f;
-    q = q * t - 0x1.8957a4p-6f;
-    q = q * t + 0x1.b45684p-4f;
-    q = q * t + 0x1.451afcp-1f;
-    q = q * t + 0x1.20f214p+0f;
-    const float large = 1.0f - opwright_exp_f32(-t * q);
-    return opwright_signed_f32(opwright_pick_f32(magnitude < 1.0f, small, large), x);
+    p = opwright_fma_f32(p, s, -0x1.a3515ep-11f);
+    p = opwright_fma_f32(p, s, 0x1.53f224p-8f);
+    p = opwright_fma_f32(p, s, -0x1.b7f71ap-6f);
+    p = opwright_fma_f32(p, s, 0x1.ce2ce6p-4f);
+    p = opwright_fma_f32(p, s, -0x1.81273ep-2f);
+    p = opwright_fma_f32(p, s, 0x1.06eba8p-3f);
+    const float small = opwright_fma_f32(magnitude, p, magnitude);
+    return opwright_signed_f32(opwright_pick_f32(magnitude < 1.0f, small, 1.0f - power), x);
 }
 
-static inline uint64_t opwright_bits_f64(double value)
+OPWRIGHT_INLINE float opwright_erf_f32(float x)
 {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline double opwright_double(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return opwright_erf_of_f32(x, opwright_exp_f32(opwright_erf_exponent_f32(x)));
 }
 
 // The binary logarithm of a positive finite x, in double.

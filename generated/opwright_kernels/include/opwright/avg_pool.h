@@ -32,7 +32,7 @@ typedef struct opwright_avg_pool_sizes {
     int64_t cells_at;
     int64_t word_exclude_pad;
     int64_t task_bytes_;
-    int64_t lanes_[1];
+    int64_t lanes_[2];
 } opwright_avg_pool_sizes;
 
 typedef void opwright_avg_pool_f32_kernel(
