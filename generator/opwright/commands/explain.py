@@ -132,7 +132,7 @@ def _int32(name: str, value: list[int] | list[float]) -> np.ndarray[Any, Any]:
 
 
 def as_json(found: Any, ties: Mapping[str, str]) -> str:
-    return json.dumps(dataclasses.asdict(found) | ties, indent=2)
+    return json.dumps({**dataclasses.asdict(found), **ties}, indent=2)
 
 
 def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
