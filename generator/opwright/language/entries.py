@@ -152,6 +152,7 @@ class Tensor(Node):
         silent=True,
     )
     joined: str | None = key(AXIS, "the axis along which a list of any number of arrays is concatenated", silent=True)
+    packed: str | None = key(AXIS, "the axis along which two numbers of four bits share a byte", silent=True)
     layout: str | None = key(IDENTIFIER, "the attribute that orders its axes")
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "axis name to extent, outermost first", default={})
     view: tuple[str, ...] = key(ListOf(SYMBOL), "the index letters with which the semantics read it", default=())

@@ -13,6 +13,7 @@ from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Binary, Expr, Name
 from ..language.model import Op, Tensor
+from ..memo import memoised
 
 Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
 Facts = dict[str, Fact]
@@ -21,21 +22,25 @@ _UNDONE = {"*": "/", "/": "*", "+": "-", "-": "+"}
 
 def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
     """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
-    if not expr.names(tree) - facts.keys():
-        return "", tree
-    return _taken_off(tree, Name(""), facts)
+    return _solved(tree, expr.names(tree).difference(facts))
 
 
-def _taken_off(tree: Expr, extent: Expr, facts: Facts) -> tuple[str, Expr] | None:
+@memoised
+def _solved(tree: Expr, unknown: frozenset[str]) -> tuple[str, Expr] | None:
+    """The same from the names that are not known; an oracle asks for it very often, and evaluates the same nodes."""
+    return _taken_off(tree, Name(""), unknown) if unknown else ("", tree)
+
+
+def _taken_off(tree: Expr, extent: Expr, unknown: frozenset[str]) -> tuple[str, Expr] | None:
     """The symbol inside, once what is known is taken off from the outside."""
     if isinstance(tree, Name):
         return tree.id, extent
     if not isinstance(tree, Binary) or tree.op not in _UNDONE:
         return None
-    if not expr.names(tree.right) - facts.keys():
-        return _taken_off(tree.left, Binary(_UNDONE[tree.op], extent, tree.right), facts)
-    if tree.op in "*+" and not expr.names(tree.left) - facts.keys():
-        return _taken_off(tree.right, Binary(_UNDONE[tree.op], extent, tree.left), facts)
+    if not expr.names(tree.right) & unknown:
+        return _taken_off(tree.left, Binary(_UNDONE[tree.op], extent, tree.right), unknown)
+    if tree.op in "*+" and not expr.names(tree.left) & unknown:
+        return _taken_off(tree.right, Binary(_UNDONE[tree.op], extent, tree.left), unknown)
     return None
 
 

@@ -158,6 +158,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Tensor.broadcast_as": ("{area}-axes", _changed),
     "Tensor.may_lack": ("{area}-axes", _changed),
     "Tensor.joined": ("{area}-axes", _changed),
+    "Tensor.packed": ("{area}-axes", _changed),
     "Tensor.summary": ("docs-summary", plain),
     "Tensor.source": ("source-citation", plain),
     "Let.use": ("format-use", plain),
