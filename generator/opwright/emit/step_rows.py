@@ -115,6 +115,13 @@ class Row:
             loops = self.powers(loop) or [loop(value)]
         return (*self.before, *loops, *self.after)
 
+    def added(self, cells: Expr) -> tuple[Stmt, ...]:
+        """The terms of lanes put to what an array of as many cells has."""
+        source = self.part.source
+        made = self.made(Name("i_"))
+        term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, source)
+        return (*self.before, For("i_", ZERO, N, (term,), source=source))
+
     def powers(self, loop: Callable[[expr.Expr], For]) -> list[Stmt]:
         """Loops for a power whose exponent is the same for all lanes: small ones are products."""
         value = self.formula.value
