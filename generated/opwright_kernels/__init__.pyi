@@ -289,6 +289,7 @@ def dynamic_dequantize(
     *,
     qtype: str = "per_tensor",
     axis: int = 1,
+    group_shape: Integers = (),
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,

@@ -106,6 +106,16 @@ def per(name: str, entries: Sequence[Any], extent: int) -> None:
         raise Refusal(f"{name}-length", name, f"{list(entries)[:8]} ({len(entries)} entries)", expected)
 
 
+def blocks(name: str, value: object, tensor: str, places: Places, axis: str, extent: int) -> None:
+    """A list of extents of blocks, one for each axis of a tensor: `extent` on one axis, 1 on all others; or none."""
+    entries = int_list(name, value)
+    own = places[axis][0]
+    wanted = [extent if spot == own else 1 for spot in range(sum(map(len, places.values())))]
+    if entries and list(entries) != wanted:
+        expected = f"{wanted}: blocks of {extent} along axis {own} of {tensor}, or [] for any"
+        raise Refusal(f"{name}-value", name, str(list(entries)), expected, wanted)
+
+
 def dtype_row(
     rows: Sequence[Mapping[str, str]], inputs: Mapping[str, Described | None], stated: Mapping[str, tuple[str, str]]
 ) -> int:

@@ -277,6 +277,8 @@ OPERATION = StepOperation(
         Field("scale_at", "at", "scale", "", 0, 0),
         Field("diff_gamma_sum__at", "at", "diff_gamma_sum_", "", 0, 0),
         Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
+        Field("diff_beta_absent_", "absent", "diff_beta", "", 0, 0),
+        Field("diff_gamma_absent_", "absent", "diff_gamma", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

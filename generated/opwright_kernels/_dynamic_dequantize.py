@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, InputInfo, Integers
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -18,11 +18,12 @@ from ._steps import StepOperation
 
 WORDS: dict[str, rules.Words] = {
     "qtype": rules.Words(
-        {"per_tensor": "per_tensor", "per_channel": "per_channel"},
+        {"per_tensor": "per_tensor", "per_channel": "per_channel", "per_group": "per_group"},
         {},
     ),
 }
 LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "qtype": {"per_tensor": ("G",), "per_channel": ("G",), "per_group": ("B", "G", "A")},
 }
 ROWS = (
     {"src": "uint8", "scales": "float32", "zps": "int8", "dst": "float32"},
@@ -43,6 +44,24 @@ ROWS = (
     {"src": "int8", "scales": "float16", "zps": "int8", "dst": "float16"},
     {"src": "int8", "scales": "float16", "zps": "uint8", "dst": "float16"},
     {"src": "int8", "scales": "float16", "zps": "int32", "dst": "float16"},
+    {"src": "uint4", "scales": "float32", "zps": "int4", "dst": "float32"},
+    {"src": "uint4", "scales": "float32", "zps": "uint4", "dst": "float32"},
+    {"src": "uint4", "scales": "float32", "zps": "int32", "dst": "float32"},
+    {"src": "uint4", "scales": "bfloat16", "zps": "int4", "dst": "bfloat16"},
+    {"src": "uint4", "scales": "bfloat16", "zps": "uint4", "dst": "bfloat16"},
+    {"src": "uint4", "scales": "bfloat16", "zps": "int32", "dst": "bfloat16"},
+    {"src": "uint4", "scales": "float16", "zps": "int4", "dst": "float16"},
+    {"src": "uint4", "scales": "float16", "zps": "uint4", "dst": "float16"},
+    {"src": "uint4", "scales": "float16", "zps": "int32", "dst": "float16"},
+    {"src": "int4", "scales": "float32", "zps": "int4", "dst": "float32"},
+    {"src": "int4", "scales": "float32", "zps": "uint4", "dst": "float32"},
+    {"src": "int4", "scales": "float32", "zps": "int32", "dst": "float32"},
+    {"src": "int4", "scales": "bfloat16", "zps": "int4", "dst": "bfloat16"},
+    {"src": "int4", "scales": "bfloat16", "zps": "uint4", "dst": "bfloat16"},
+    {"src": "int4", "scales": "bfloat16", "zps": "int32", "dst": "bfloat16"},
+    {"src": "int4", "scales": "float16", "zps": "int4", "dst": "float16"},
+    {"src": "int4", "scales": "float16", "zps": "uint4", "dst": "float16"},
+    {"src": "int4", "scales": "float16", "zps": "int32", "dst": "float16"},
 )
 
 
@@ -52,6 +71,7 @@ def resolve(
     zps: Any,
     qtype: Any,
     axis: Any,
+    group_shape: Any,
 ) -> Steps:
     """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
@@ -73,32 +93,69 @@ def resolve(
     )
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
+    C = src_axes_["C"]
     A = src_axes_["A"]
 
-    rules.axes_count("scales", scales, 1)
+    rules.axes_count(
+        "scales",
+        scales,
+        (B_n_ if "B" in LAYOUTS["qtype"][qtype] else 0) + 1 + (A_n_ if "A" in LAYOUTS["qtype"][qtype] else 0),
+    )
     scales_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
+        LAYOUTS["qtype"][qtype],
+        {
+            "B": (B_n_ if "B" in LAYOUTS["qtype"][qtype] else 0),
+            "G": 1,
+            "A": (A_n_ if "A" in LAYOUTS["qtype"][qtype] else 0),
+        },
         {},
     )
-    scales_axes_ = _axes.split(scales.shape, scales_at_, ())
+    scales_axes_ = _axes.split(scales.shape, scales_at_, ("B", "A"))
+    _axes.fits("scales", scales.shape, scales_axes_, {"B": tuple(b_ for b_ in B), "A": tuple(a_ for a_ in A)})
 
     if zps is not None:
-        rules.axes_count("zps", zps, 1)
+        rules.axes_count(
+            "zps",
+            zps,
+            (B_n_ if "B" in LAYOUTS["qtype"][qtype] else 0) + 1 + (A_n_ if "A" in LAYOUTS["qtype"][qtype] else 0),
+        )
         zps_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
+            LAYOUTS["qtype"][qtype],
+            {
+                "B": (B_n_ if "B" in LAYOUTS["qtype"][qtype] else 0),
+                "G": 1,
+                "A": (A_n_ if "A" in LAYOUTS["qtype"][qtype] else 0),
+            },
             {},
         )
-        zps_axes_ = _axes.split(zps.shape, zps_at_, ())
-    C = _axes.joined(
-        "C",
+        zps_axes_ = _axes.split(zps.shape, zps_at_, ("B", "A"))
+        _axes.fits("zps", zps.shape, zps_axes_, {"B": tuple(b_ for b_ in B), "A": tuple(a_ for a_ in A)})
+    G = _axes.joined(
+        "G",
         (
-            ("src", src_axes_["C"], False),
-            ("scales", scales_axes_["C"], True),
-            ("zps", None if zps is None else zps_axes_["C"], True),
+            ("scales", scales_axes_["G"], True),
+            ("zps", None if zps is None else zps_axes_["G"], True),
         ),
     )
+    Q = rules.int64("Q", max(rules.floor_div(C, max(G, 1)), 1))
+    if qtype == "per_tensor":
+        W = rules.int64("W", 1)
+    elif qtype == "per_group":
+        W = rules.int64("W", Q)
+    elif qtype == "per_channel":
+        W = rules.int64("W", 1)
+    if not (G == 1 or G * W == C):
+        raise rules.broken(
+            "groups",
+            "scales",
+            "scales has one entry or one for each channel or group of channels",
+            G=G,
+            W=W,
+            C=C,
+        )
+    _axes.blocks("group_shape", group_shape, "src", src_at_, "C", W)
+    _axes.divisor(Q, "Q")
+    rules.bounded("zps.G", C)
     dst_at_ = _axes.placed(
         ("B", "C", "A"),
         {"B": B_n_, "C": 1, "A": A_n_},
@@ -113,7 +170,10 @@ def resolve(
             "B": B,
             "C": C,
             "A": A,
+            "G": G,
             "axis": axis,
+            "Q": Q,
+            "W": W,
         },
         places={
             "src": src_at_,
@@ -126,6 +186,7 @@ def resolve(
         absent=frozenset(()),
         lists={},
         between={
+            "dst_sum_": (0, (4096, 4096)),
         },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -142,8 +203,8 @@ OPERATION = StepOperation(
         InputInfo("zps", "zps", True, False),
     ),
     output="dst",
-    attributes=dict.fromkeys(("qtype", "axis"), "any"),
-    defaults={"qtype": "per_tensor", "axis": 1},
+    attributes=dict.fromkeys(("qtype", "axis", "group_shape"), "any"),
+    defaults={"qtype": "per_tensor", "axis": 1, "group_shape": ()},
     rows=(
         ("u8_f32_s8_f32", ROWS[0]),
         ("u8_f32_u8_f32", ROWS[1]),
@@ -163,6 +224,24 @@ OPERATION = StepOperation(
         ("s8_f16_s8_f16", ROWS[15]),
         ("s8_f16_u8_f16", ROWS[16]),
         ("s8_f16_s32_f16", ROWS[17]),
+        ("u4_f32_s4_f32", ROWS[18]),
+        ("u4_f32_u4_f32", ROWS[19]),
+        ("u4_f32_s32_f32", ROWS[20]),
+        ("u4_bf16_s4_bf16", ROWS[21]),
+        ("u4_bf16_u4_bf16", ROWS[22]),
+        ("u4_bf16_s32_bf16", ROWS[23]),
+        ("u4_f16_s4_f16", ROWS[24]),
+        ("u4_f16_u4_f16", ROWS[25]),
+        ("u4_f16_s32_f16", ROWS[26]),
+        ("s4_f32_s4_f32", ROWS[27]),
+        ("s4_f32_u4_f32", ROWS[28]),
+        ("s4_f32_s32_f32", ROWS[29]),
+        ("s4_bf16_s4_bf16", ROWS[30]),
+        ("s4_bf16_u4_bf16", ROWS[31]),
+        ("s4_bf16_s32_bf16", ROWS[32]),
+        ("s4_f16_s4_f16", ROWS[33]),
+        ("s4_f16_u4_f16", ROWS[34]),
+        ("s4_f16_s32_f16", ROWS[35]),
     ),
     layouts={},
     classes=(),
@@ -186,6 +265,24 @@ OPERATION = StepOperation(
         ("dynamic_dequantize_s8_f16_s8_f16", "s8_f16_s8_f16", (), "", ""),
         ("dynamic_dequantize_s8_f16_u8_f16", "s8_f16_u8_f16", (), "", ""),
         ("dynamic_dequantize_s8_f16_s32_f16", "s8_f16_s32_f16", (), "", ""),
+        ("dynamic_dequantize_u4_f32_s4_f32", "u4_f32_s4_f32", (), "", ""),
+        ("dynamic_dequantize_u4_f32_u4_f32", "u4_f32_u4_f32", (), "", ""),
+        ("dynamic_dequantize_u4_f32_s32_f32", "u4_f32_s32_f32", (), "", ""),
+        ("dynamic_dequantize_u4_bf16_s4_bf16", "u4_bf16_s4_bf16", (), "", ""),
+        ("dynamic_dequantize_u4_bf16_u4_bf16", "u4_bf16_u4_bf16", (), "", ""),
+        ("dynamic_dequantize_u4_bf16_s32_bf16", "u4_bf16_s32_bf16", (), "", ""),
+        ("dynamic_dequantize_u4_f16_s4_f16", "u4_f16_s4_f16", (), "", ""),
+        ("dynamic_dequantize_u4_f16_u4_f16", "u4_f16_u4_f16", (), "", ""),
+        ("dynamic_dequantize_u4_f16_s32_f16", "u4_f16_s32_f16", (), "", ""),
+        ("dynamic_dequantize_s4_f32_s4_f32", "s4_f32_s4_f32", (), "", ""),
+        ("dynamic_dequantize_s4_f32_u4_f32", "s4_f32_u4_f32", (), "", ""),
+        ("dynamic_dequantize_s4_f32_s32_f32", "s4_f32_s32_f32", (), "", ""),
+        ("dynamic_dequantize_s4_bf16_s4_bf16", "s4_bf16_s4_bf16", (), "", ""),
+        ("dynamic_dequantize_s4_bf16_u4_bf16", "s4_bf16_u4_bf16", (), "", ""),
+        ("dynamic_dequantize_s4_bf16_s32_bf16", "s4_bf16_s32_bf16", (), "", ""),
+        ("dynamic_dequantize_s4_f16_s4_f16", "s4_f16_s4_f16", (), "", ""),
+        ("dynamic_dequantize_s4_f16_u4_f16", "s4_f16_u4_f16", (), "", ""),
+        ("dynamic_dequantize_s4_f16_s32_f16", "s4_f16_s32_f16", (), "", ""),
     ),
     cdef="",
     declared={},
@@ -194,15 +291,20 @@ OPERATION = StepOperation(
         "B": "before",
         "C": "channels",
         "A": "after",
+        "G": "groups",
         "axis": "axis",
+        "group_shape": "group_shape",
+        "Q": "Q",
+        "W": "W",
     },
     arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
-        ArrayInfo("scales", "input", {"C": ""}),
-        ArrayInfo("zps", "input", {"C": ""}),
+        ArrayInfo("scales", "input", {"B": "B", "G": "", "A": "A"}),
+        ArrayInfo("zps", "input", {"B": "B", "G": "", "A": "A"}),
         ArrayInfo("dst", "output", {"B": "B", "C": "", "A": "A"}),
+        ArrayInfo("dst_sum_", "between", {}),
     ),
     fields=(
         Field("B_rank", "rank", "B", "", 0, 0),
@@ -210,21 +312,29 @@ OPERATION = StepOperation(
         Field("C", "value", "C", "", 0, 1),
         Field("A_rank", "rank", "A", "", 0, 0),
         Field("A_extents", "extents", "A", "", 64, 1),
+        Field("G", "value", "G", "", 0, 1),
+        Field("Q", "value", "Q", "", 0, 0),
         Field("src_B", "stride", "src", "B", 64, 0),
         Field("src_C", "stride", "src", "C", 0, 0),
         Field("src_A", "stride", "src", "A", 64, 0),
-        Field("scales_C", "stride", "scales", "C", 0, 0),
-        Field("zps_C", "stride", "zps", "C", 0, 0),
+        Field("scales_B", "stride", "scales", "B", 64, 0),
+        Field("scales_G", "stride", "scales", "G", 0, 0),
+        Field("scales_A", "stride", "scales", "A", 64, 0),
+        Field("zps_B", "stride", "zps", "B", 64, 0),
+        Field("zps_G", "stride", "zps", "G", 0, 0),
+        Field("zps_A", "stride", "zps", "A", 64, 0),
         Field("dst_B", "stride", "dst", "B", 64, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_A", "stride", "dst", "A", 64, 0),
+        Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
+        Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
     phases=(
         (
-            Lanes("a", True, (("dst", "A"), ("src", "A"), )),
-            Lanes("c", True, (("dst", "C"), ("src", "C"), ("zps", "C"), ("scales", "C"), )),
+            Lanes("a", True, (("src", "A"), ("zps", "A"), ("scales", "A"), ("dst", "A"), )),
+            Lanes("c", True, (("src", "C"), ("dst", "C"), )),
         ),
     ),
     accumulate=(
@@ -246,12 +356,32 @@ OPERATION = StepOperation(
         "float32",
         "float32",
         "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
+        "float32",
     ),
     words={},
     roles=(
-        ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
+        (
+            "dst[b, c, a] = (src[b, c, a] - zps[b, floor(c / Q), a]) * scales[b, floor(c / Q), a]",
+            {"b": "batch", "c": "batch", "a": "batch"},
+        ),
     ),
-    in_place={"dst": ("src",)},
     dtype_attributes={},
 )
 
@@ -263,6 +393,7 @@ def dynamic_dequantize(
     *,
     qtype: str = "per_tensor",
     axis: int = 1,
+    group_shape: Integers = (),
     out: ArrayLike | None = None,
     threads: int | None = None,
     specialize: bool | int | None = None,
@@ -271,18 +402,23 @@ def dynamic_dequantize(
 
     Inputs:
         src: The multiples. Shape: (B, C, A).
-        scales: The scale of each channel or of all. Shape: (C).
-        zps (optional): What stands for 0 in each channel or in all. Shape: (C).
+        scales: The scale of each channel or group or of all. Shape: (G) as per_tensor or (G) as per_channel or
+            (B, G, A) as per_group.
+        zps (optional): What stands for 0 in each channel or group or in all. Shape: (G) as per_tensor or (G) as
+            per_channel or (B, G, A) as per_group.
 
     Attributes:
-        qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".
+        qtype: Whether there is one scale, one per channel or one per group of cells. "per_tensor",
+            "per_channel" or "per_group".
         axis: The axis of the channels. An integer.
+        group_shape: The extents of the blocks of cells that share a scale. Integers, the extents of blocks: W
+            along the axis of channels, 1 along all others; or [].
 
     Returns:
         dst: The numbers. Shape: (B, C, A).
 
     Sizes:
-        B before, C channels, A after.
+        B before, C channels, A after, G groups.
 
     dtypes, one row per call:
         src u8, scales f32, zps s8, dst f32; sums in f32
@@ -303,15 +439,33 @@ def dynamic_dequantize(
         src s8, scales f16, zps s8, dst f16; sums in f32
         src s8, scales f16, zps u8, dst f16; sums in f32
         src s8, scales f16, zps s32, dst f16; sums in f32
+        src u4, scales f32, zps s4, dst f32; sums in f32
+        src u4, scales f32, zps u4, dst f32; sums in f32
+        src u4, scales f32, zps s32, dst f32; sums in f32
+        src u4, scales bf16, zps s4, dst bf16; sums in f32
+        src u4, scales bf16, zps u4, dst bf16; sums in f32
+        src u4, scales bf16, zps s32, dst bf16; sums in f32
+        src u4, scales f16, zps s4, dst f16; sums in f32
+        src u4, scales f16, zps u4, dst f16; sums in f32
+        src u4, scales f16, zps s32, dst f16; sums in f32
+        src s4, scales f32, zps s4, dst f32; sums in f32
+        src s4, scales f32, zps u4, dst f32; sums in f32
+        src s4, scales f32, zps s32, dst f32; sums in f32
+        src s4, scales bf16, zps s4, dst bf16; sums in f32
+        src s4, scales bf16, zps u4, dst bf16; sums in f32
+        src s4, scales bf16, zps s32, dst bf16; sums in f32
+        src s4, scales f16, zps s4, dst f16; sums in f32
+        src s4, scales f16, zps u4, dst f16; sums in f32
+        src s4, scales f16, zps s32, dst f16; sums in f32
 
     Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
     the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/dynamic_dequantize.md has every rule and formula.
+    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
+    docs/dynamic_dequantize.md has every rule and formula.
     """
     return OPERATION.call(
         (src, scales, zps),
-        (qtype, axis),
+        (qtype, axis, group_shape),
         out,
         threads,
         specialize,

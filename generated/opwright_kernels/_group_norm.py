@@ -273,6 +273,8 @@ OPERATION = StepOperation(
         Field("spread_of_g_k__at", "at", "spread_of_g_k_", "", 0, 0),
         Field("mean_sum__for_g_k__at", "at", "mean_sum__for_g_k_", "", 0, 0),
         Field("shared_0__for_g_k__at", "at", "shared_0__for_g_k_", "", 0, 0),
+        Field("mean_absent_", "absent", "mean", "", 0, 0),
+        Field("variance_absent_", "absent", "variance", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

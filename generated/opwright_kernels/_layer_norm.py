@@ -239,6 +239,8 @@ OPERATION = StepOperation(
         Field("mean_sum__at", "at", "mean_sum_", "", 0, 0),
         Field("variance_sum__at", "at", "variance_sum_", "", 0, 0),
         Field("shared_0__at", "at", "shared_0_", "", 0, 0),
+        Field("mean_absent_", "absent", "mean", "", 0, 0),
+        Field("variance_absent_", "absent", "variance", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),

@@ -5,7 +5,8 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
 from . import parallel
 from .emit import lowerable, render
@@ -18,25 +19,38 @@ from .project import GENERATOR, Project
 from .write import MANIFEST
 
 
+@dataclasses.dataclass
+class _Made:
+    """What follows from one operation, or the files that all of them share."""
+
+    problems: Sequence[Problem] = ()
+    texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    record: render.Record | None = None
+
+
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
     library = load(project.spec, project.root)
     env = render.environment(project.templates)
+    folder = project.spec.relative_to(project.root).as_posix()
 
-    def made(op: Op) -> tuple[list[Problem], dict[str, str]]:
-        problems = [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]
-        return problems, {} if problems else render.texts(render.of_op(op, library), env)
+    def made(op: Op | None) -> _Made:
+        if op is None:
+            try:
+                return _Made(texts=render.texts(render.of_library(library, project.templates, folder), env))
+            except SpecInvalid:  # of an operation, which says so itself
+                return _Made()
+        if problems := [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]:
+            return _Made(problems)
+        return _Made(texts=render.texts(render.of_op(op, library), env), record=render.record(op))
 
     render.compile_templates(env, library)
-    each = parallel.each(made, library.ops)
-    if problems := [problem for found, _ in each for problem in found]:
+    shared, *each = parallel.each(made, (None, *library.ops))
+    if problems := [problem for found in each for problem in found.problems]:
         raise SpecInvalid(problems)
-    folder = project.spec.relative_to(project.root).as_posix()
-    files = render.texts(render.of_library(library, project.templates, folder), env)
-    for _, texts in each:
-        files |= texts
-    files = dict(sorted(files.items()))
-    files[MANIFEST] = render.manifest(files, library, project.templates, GENERATOR)
+    files = dict(sorted((path, text) for found in (shared, *each) for path, text in found.texts.items()))
+    records = {op.op: found.record for op, found in zip(library.ops, each, strict=True) if found.record}
+    files[MANIFEST] = render.manifest(files, records, project.templates, GENERATOR)
     return library, files
 
 

@@ -18,6 +18,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from .check.stages import check_library, check_op
+from .derive.packed import bytewise
 from .language import schema
 from .language.library import Common, Library, Sources
 from .language.model import Attribute, Dim, Let, Op
@@ -144,7 +145,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
     ops = []
     for draft in drafts:
         found = Problems()
-        op = _complete(draft, common, found)
+        op = bytewise(_complete(draft, common, found), found)
         if not found:
             check_op(op, sources.pages, found)
         problems.extend(found)

@@ -40,7 +40,7 @@ QUICKLY = (
 BRIEFLY = "-O1 -fstrict-aliasing -finline-small-functions -fcaller-saves -fschedule-insns2 -fpeephole2"
 # The files of c/engine with flags of their own, the longest to compile first: what y and x need, what w needs, and what
 # the group class whose kernels have an engine of their own needs instead; contractions of steps.
-FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
     "data": {
         "tiles.c": (QUICKLY,),
         "channels.c": (BRIEFLY,),
@@ -55,6 +55,11 @@ FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "bytes": {"contraction_bytes.c": ()},
     "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }
+
+# The engines of contractions with windows begin with a driver of their own.
+FILES |= {f"window_{group}": {f"window_{group}.c": (), **FILES[group]} for group in ("data", "weights", "channelwise")}
+# The same of y and x, whose sums are stored as floats whatever the operands are.
+FILES["window_wide"] = {file: (*tuning, "-DOPWRIGHT_WIDE") for file, tuning in FILES["window_data"].items()}
 
 
 def objects(

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
+from . import _contraction_engines as _engines
 from . import _contractions, _engine, _isa, _load, _team
 from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
 from ._dtypes import BITS, C_TYPES, DTYPES
-from ._operation import SERIAL_TERMS, Operation
+from ._operation import Operation
+from ._quick import Quick, quick
 from ._rules import Extent
 from ._schedules import Lanes, Schedule
 from ._step_sizes import ArrayInfo, Field, Sizes
@@ -56,6 +58,7 @@ class Steps:
     between: Mapping[str, tuple[int, tuple[int, ...]]]
     terms: int
     letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
+    slides: Mapping[str, Any] = member(default_factory=dict)  # how letters move indices together, of contractions
     group_class: str | None = None
 
     @property
@@ -85,11 +88,15 @@ class StepPlan:
     alone: tuple[Any, int]
     phases: int
     returned: tuple[int, ...]  # the outputs that the call has
-    quick: bool  # one input and one output that have buffers, no memory, nothing for more than one thread
-    room: tuple[Any, Any]  # no team and no memory
+    in_place: frozenset[int]  # the inputs that the one output may be, where neither has gaps
     schedules: tuple[tuple[str, Schedule], ...]
     products: tuple[_contractions.Product, ...]
     keeps: tuple[Any, ...]  # what other pointers lead to
+
+    @cached_property
+    def quick(self) -> Quick:
+        """What a later call with arrays without gaps does."""
+        return quick(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,22 +171,18 @@ class StepKernels(Operation):
             alone=workers(1),
             phases=len(self.phases),
             returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
-            quick=self.is_quick(resolution, row, workers(1)[1]),
-            room=(ffi.NULL, ffi.NULL),
+            in_place=self.replaceable(resolution),
             schedules=tuple(told.schedules),
             products=tuple(products.values()),
             keeps=lists,
         )
 
-    def is_quick(self, resolution: Steps, row: Mapping[str, str], scratch: int) -> bool:
-        """Whether calls need no thread, no scratch and no view: one input and one output, as cffi takes them."""
-        return (
-            len(self.inputs) == len(self.outputs) == 1
-            and not any(BITS.get(DTYPES[row[name]]) for name in (self.inputs[0].name, self.outputs[0]))
-            and not any(info.role == "list" for info in self.arrays_)
-            and resolution.terms < SERIAL_TERMS
-            and scratch == 0
-        )
+    def replaceable(self, resolution: Steps) -> frozenset[int]:
+        """The inputs whose memory the one output may have."""
+        names = self.in_place.get(self.outputs[0], ()) if len(self.outputs) == 1 else ()
+        places = resolution.outputs[self.outputs[0]].places
+        same = [name for name in names if resolution.places[name] == places]
+        return frozenset(number for number, info in enumerate(self.inputs) if info.name in same)
 
     def whole(
         self, resolution: Steps, arrays: Mapping[str, Array]
@@ -210,9 +213,10 @@ class StepKernels(Operation):
         """The contractions that an engine computes, by their numbers."""
         found: dict[int, _contractions.Product] = {}
         accumulate = DTYPES[self.accumulate[resolution.row]]
+        call = _contractions.Call(resolution.letters, resolution.slides, arrays, places, accumulate)
         for number, one in enumerate(self.contractions):
             lane = self.phases[one.phase + 1][lanes[one.phase + 1]].letter if one.finish else ""
-            product = _contractions.prepared(one, resolution.letters, arrays, places, accumulate, given, lane)
+            product = _contractions.prepared(one, call, given, lane)
             if product is not None:
                 found[number] = product
         return found
@@ -223,17 +227,26 @@ class StepKernels(Operation):
 
     def units(self, has: Callable[[_isa.Isa], bool] | None = None) -> list[Unit]:
         """The libraries of all dtype rows, and of the engine of contractions that their calls may need."""
-        labels = set()
+        wanted = set()
         for number, (_, row) in enumerate(self.rows):
+            accumulate = DTYPES[self.accumulate[number]]
             for one in self.contractions:
                 dtypes = {row.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
-                labels.add(_contractions.label_of({DTYPES[name] for name in dtypes}, DTYPES[self.accumulate[number]]))
+                label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate)
+                windows = [name for name in self.slid(one) if label != _engines.BYTES]
+                wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in (label, "f32") for name in windows)}
         return super().units(has) + [
-            _contractions.unit(isa, label)
-            for label in sorted(filter(None, labels))
-            for isa in ([_contractions.best(label)] if has is None else filter(has, _contractions.isas(label)))
+            _engines.unit(isa, label, group)
+            for label, group in sorted(pair for pair in wanted if pair[0])
+            for isa in ([_engines.best(label, group)] if has is None else filter(has, _engines.isas(label)))
             if isa is not None
         ]
+
+    def slid(self, one: _contractions.Contraction) -> list[str]:
+        """The engines of windows that a contraction may need."""
+        letters = {letter for access in (one.left, one.right, one.target) for letter in access.letters.values()}
+        windows = any(letter.startswith(f"{one.phase}.") for letter in letters)
+        return [group for group in _engines.FUNCTIONS if group != _engines.PRODUCTS] if windows else []
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":
@@ -265,7 +278,7 @@ class StepKernels(Operation):
         """The C declarations of the kernels of a library."""
         members = "".join(f"    {f.c_type} {f.name}{f'[{f.length}]' if f.length else ''};\n" for f in self.fields)
         sizes = f"opwright_{self.function}_sizes"
-        lines = [CDEF, _contractions.CDEF, "typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
+        lines = [CDEF, _engines.CDEF, "typedef uint16_t opwright_bf16;\ntypedef uint16_t opwright_f16;\n"]
         lines.append(f"typedef struct {sizes} {{\n{members}}} {sizes};\n")
         for number, (label, _) in enumerate(self.rows):
             if label in labels:

@@ -78,7 +78,7 @@ class Sizes:
         runs = self.runs()
         values: dict[str, Any] = {}
         for entry in self.fields:
-            if entry.kind in ("value", "rank", "extents", "word", "stride"):
+            if entry.kind in ("value", "rank", "extents", "word", "absent", "stride"):
                 values[entry.name] = self.member(entry, runs)
         values["lanes_"] = lanes
         memory = self.memory(lanes, values, unstored)
@@ -93,6 +93,8 @@ class Sizes:
             return runs[entry.of][0]
         if entry.kind == "word":
             return self.words[entry.of].index(self.resolution.words[entry.of])
+        if entry.kind == "absent":
+            return entry.of in self.resolution.absent
         if entry.kind == "value":
             value = self.resolution.values[entry.of]
             return (entry.neutral,) * (entry.length - len(value)) + tuple(value) if entry.length else value

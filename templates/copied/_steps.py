@@ -14,7 +14,7 @@ from marshal import dumps
 from typing import Any
 
 import numpy as np
-from numpy import empty, may_share_memory, ndarray
+from numpy import ndarray
 
 from . import _isa, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
@@ -23,12 +23,14 @@ from ._description import InputInfo
 from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
-from ._operation import SERIAL_TERMS, allocated, thread_count
+from ._operation import allocated, thread_count
 from ._remember import CALLS
 from ._rules import dtype_name
 from ._scratch import memory
 from ._step_kernels import StepKernels, StepPlan, Steps, is_walkable, walkable
 from ._words import describe
+
+NONE = dumps(())
 
 
 class StepOperation(StepKernels):
@@ -48,20 +50,8 @@ class StepOperation(StepKernels):
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
-            if len(inputs) == 1:  # written out, because a loop over inputs would take as long as all the rest
-                (a,) = inputs
-                plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape]
-                plain = plan.quick and out is None and threads is None and specialize is None
-                if plain and type(a) is ndarray and a.flags.carray:
-                    address, (kind, _, shape, dtype) = plan.ffi.from_buffer, plan.outputs[0]
-                    result = empty(shape, dtype)
-                    at, to = address(plan.inputs[0][0], a), address(kind, result)
-                    plan.kernel(at, to, plan.sizes, 0, plan.phases, *plan.room)
-                    return result
-            else:
-                plan = CALLS[self.key_of_plan(inputs, attributes, out)]
-            if specialize is None and (out is None or type(out) is ndarray):
-                result = self.repeated(plan, inputs, out, threads)
+            if specialize is None:
+                result = CALLS[self.key_of_plan(inputs, attributes, out)].quick(inputs, out, threads)
                 if result is not None:
                     return result
         except Exception:  # of whatever kind: what is refused is told below
@@ -93,9 +83,7 @@ class StepOperation(StepKernels):
         The key is made of the caller's lists: marshal's bytes tell how many hold a list, too, and copies of lists would
         make a key that no call looks up.
         """
-        plain = all(value is None or type(value) is ndarray for value in inputs) and (
-            out is None or type(out) is ndarray
-        )
+        plain = all(value is None or type(value) is ndarray for value in (*inputs, *_targets(out)))
         try:
             key = self.key_of_plan(inputs, attributes, out) if plain else None
             told = _remember.attributes_of(key)
@@ -108,56 +96,23 @@ class StepOperation(StepKernels):
 
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
         """
+        said = dumps(attributes) if attributes else NONE
+        stated = None
+        if out is not None and self.dtype_attributes:
+            stated = out.dtype if type(out) is ndarray else tuple([target.dtype for target in out])
         if len(inputs) == 1:
             (a,) = inputs
-            return self.function, dumps(attributes), a.dtype, a.shape
-        stated = out.dtype if self.dtype_attributes and out is not None else None
-        told: list[Any] = [self.function, dumps(attributes), stated]
+            return self.function, said, stated, a.dtype, a.shape
+        if len(inputs) == 2 and inputs[1] is not None:
+            a, b = inputs
+            return self.function, said, stated, a.dtype, a.shape, b.dtype, b.shape
+        told: list[Any] = [self.function, said, stated]
         for value in inputs:
             if value is None:
                 told.append(None)
             else:
                 told += value.dtype, value.shape
         return tuple(told)
-
-    def repeated(self, plan: StepPlan, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
-        """The result of a call without gaps; None where an array has some, or where `out` is not plainly apart."""
-        address = plan.ffi.from_buffer
-        arguments = []
-        for value, (kind, bits), absent in zip(inputs, plan.inputs, plan.absent):
-            if value is None:
-                arguments.append(absent)
-            elif type(value) is not ndarray or not value.flags.carray:
-                return None
-            else:
-                arguments.append(address(kind, value if bits is None else value.getfield(bits)))
-        arguments += plan.lists
-        results = self.written(plan, inputs, out)
-        if results is None:
-            return None
-        for result, (kind, bits, _, _) in zip(results, plan.outputs):
-            arguments.append(address(kind, result if bits is None else result.getfield(bits)))
-        if threads is None and plan.terms < SERIAL_TERMS:
-            team, size = plan.alone
-        else:
-            team, size = plan.workers(thread_count(plan, threads))  # type: ignore[arg-type]
-        plan.kernel(*arguments, plan.sizes, 0, plan.phases, team, memory(size) if size else plan.ffi.NULL)
-        if len(plan.returned) == 1:
-            return results[plan.returned[0]]
-        return tuple([results[position] for position in plan.returned])
-
-    def written(self, plan: StepPlan, inputs: Sequence[Any], out: Any) -> list[Any] | None:
-        """The arrays that a call without gaps writes; None where `out` is not plainly apart."""
-        (_, _, shape, dtype), *more = plan.outputs
-        if out is None:
-            made = [empty(shape, dtype) if plan.terms < SERIAL_TERMS else allocated(shape, dtype)]
-            return made + [allocated(shape, dtype) for _, _, shape, dtype in more] if more else made
-        if more or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
-            return None
-        for value in inputs:
-            if value is not None and may_share_memory(out, value):  # which is exact: no array has gaps
-                return None
-        return [out]
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -223,7 +178,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole, out, key), whole, workers)
+            self.execute(self.plan_of(resolution, whole, key), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -234,20 +189,10 @@ class StepOperation(StepKernels):
             return tuple(results)
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
-    def plan_of(
-        self,
-        resolution: Steps,
-        given: Sequence[Any],
-        attributes: tuple[Any, ...],
-        arrays: Mapping[str, Array],
-        out: Any,
-        key: Any,
-    ) -> StepPlan:
+    def plan_of(self, resolution: Steps, arrays: Mapping[str, Array], key: Any) -> StepPlan:
         """The plan of a call, which is kept under its key, and where arrays have gaps by their strides, too."""
         plain = all(array.flags.c_contiguous for array in arrays.values())
-        unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
-        alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
-        if alone or key is None:
+        if key is None:
             return self.planned_steps(resolution, arrays)
         kept = key if plain else (key, *[array.strides for array in arrays.values()])
         found = None if plain else CALLS.get(kept)
@@ -312,7 +257,7 @@ class StepOperation(StepKernels):
             for part in _parts(value)
             if not (info.name in same and _same_cells(part, target))
         ]
-        others += [("another output", other) for other in targets if other is not target]
+        others += [("another output", other) for at, other in zip(self.outputs, targets) if at != name]
         for what, value in others:
             if isinstance(value, np.ndarray) and share_memory(target, value):
                 raise Refusal("out-overlap", "out", f"an array that shares memory with {what}", "memory of its own")
@@ -365,6 +310,10 @@ def _same_cells(value: Any, target: Array) -> bool:
         and (value.dtype, value.shape, value.strides) == (target.dtype, target.shape, target.strides)
         and value.__array_interface__["data"][0] == target.__array_interface__["data"][0]
     )
+
+
+def _targets(out: Any) -> tuple[Any, ...]:
+    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

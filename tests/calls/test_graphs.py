@@ -81,6 +81,32 @@ def test_a_dump_of_one_operation_is_executed_and_equals_the_interpreter(run: Run
     assert json.loads(out)["check"] == {"witness": "the spec's interpreter", "ulp": 0, "right": True}
 
 
+def tensor(number: int, dtype: str, shape: list[int], stride: list[int]) -> dict[str, Any]:
+    said = {"shape": shape, "stride": stride, "layout_type": "strided", "property_type": "undef"}
+    return {"id": number, "dtype": dtype, **said}
+
+
+@pytest.mark.parametrize("dtype", ["s4", "u4"])
+def test_groups_of_numbers_of_four_bits_are_executed_and_equal_the_interpreter(
+    run: Run, tmp_path: Path, dtype: str
+) -> None:
+    attributes = {
+        "qtype": {"type": "string", "value": "per_group"},
+        "group_shape": {"type": "s64[]", "value": [1, 1, 4, 1]},
+        "axis": {"type": "s64", "value": 2},
+    }
+    inputs = [
+        tensor(0, dtype, [1, 2, 12, 5], [120, 60, 1, 12]),
+        tensor(1, "f16", [1, 2, 3, 5], [30, 15, 5, 1]),
+        tensor(2, dtype, [1, 2, 3, 5], [30, 15, 5, 1]),
+    ]
+    outputs = [tensor(3, "f16", [1, 2, 12, 5], [120, 60, 5, 1])]
+    op = {"id": 0, "name": "D", "kind": "DynamicDequantize", "attrs": attributes, "inputs": inputs, "outputs": outputs}
+    code, out, errors = run(saved({"graph": [op]}, tmp_path), "--json")
+    assert (code, errors) == (0, "")
+    assert json.loads(out)["check"] == {"witness": "the spec's interpreter", "ulp": 0, "right": True}
+
+
 def test_strides_of_inputs_and_of_the_output_are_those_of_the_graph(run: Run) -> None:
     _, out, _ = run(DUMPS / "convolution_ncx_transposed.json", "--json")
     strides = {tensor["name"]: tensor["strides"] for tensor in json.loads(out)["tensors"]}

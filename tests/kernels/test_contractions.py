@@ -177,8 +177,8 @@ def test_explain_tells_the_roles_of_letters_and_what_the_engine_is_given(made: M
 
 
 def test_a_build_has_all_that_products_need(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    contractions, _ = parts_of(made[1])
-    if contractions.best("f32") is None:
+    _ = made[1].product0
+    if sys.modules[f"{made[1].__name__}._contraction_engines"].best("f32") is None:
         pytest.skip("no engine for this CPU")
     built = made[1].build_kernels("mat_mul")
     assert any("opwright_contraction_f32" in path for path in built)

@@ -31,6 +31,8 @@ BREAKING: tuple[tuple[str, str, str, set[str]], ...] = (
     ("mat_mul", "may_lack: [M, N]", "may_lack: [M]", {"output-axes-changed"}),
     ("concat", "joined: C, ", "", {"input-axes-changed"}),
     ("static_reshape", ", keeps: special_zero", "", {"attribute-shape-changed"}),
+    ("grouped", "blocks: {channels: W}", "blocks: {channels: 1}", {"attribute-shape-changed"}),
+    ("grouped", "per_channel: [G],", "per_channel: [B, G, A],", {"layout-order-changed"}),
     ("arg_max", "min= select(src[k, r] == peaks", "min= select(src[k, r] >= peaks", {"semantics-sum-changed"}),
     ("static_transpose", "order_of: dst", "order_of: src", {"attribute-shape-changed"}),
     ("max_pool", "O: floor((I", "O: ceil((I", {"shape-formula-changed"}),

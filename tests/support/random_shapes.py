@@ -75,6 +75,18 @@ def ruled(made: StepDraft) -> None:
     d.require(d.one([f"{symbol} <= {limit}", f"{symbol} < 2 or {symbol} <= {limit}"]), number["name"], **keys)
 
 
+def blocked(made: StepDraft) -> None:
+    """A list of the extents of blocks of a size that the first input has."""
+    if not made.inputs:
+        return
+    d, first = made.d, made.inputs[0]
+    plain = {extent for extent, kind in made.sources[0].axes if kind == "one"}
+    roles = [role for role, dim in d.dims.items() if dim["symbol"] in plain and not dim.get("run")]
+    if roles and not {"layout", "may_lack", "optional", "when"} & first.keys() and d.chance(0.15):
+        said = {d.one(roles): d.one(["2", "1", f"{d.one(sorted(plain))} + 1"])}
+        d.attributes.append({"name": d.take(NAMES), "type": "s64[]", "default": "[]", "blocks": said})
+
+
 def outgrown(made: StepDraft, extent: str) -> str:
     """An extent that only an output has, of at least so many cells."""
     d = made.d

@@ -158,6 +158,7 @@ class StepDraft:
             self.add(tensor, sizes)
         self.inputs[1:] = sorted(self.inputs[1:], key=lambda tensor: bool(tensor.get("optional")))
         plain = [symbol for symbol, kind in known if kind == "one"]
+        random_shapes.blocked(self)
         if plain and d.chance(0.3):
             kind = "s64[]" if self.whole or d.chance(0.4) else "f32[]"
             entry = {"name": d.take(NAMES), "type": kind, "per": d.one(plain)}

@@ -102,8 +102,28 @@ class StepCaller:
         if max(sizes, default=0) > MAX_CELLS:
             return None
         given = {name: value for name, value in values.items() if name not in self.omitted}
-        call = StepCall(tuple(inputs), given, validate_steps(op, inputs, given))
+        call = self.blocked(StepCall(tuple(inputs), given, validate_steps(op, inputs, given)))
         return call if not call.validation.accepted or self.small(call.validation) else None
+
+    def blocked(self, call: StepCall) -> StepCall:
+        """The call with lists of the extents of blocks, mostly those that its shapes tell."""
+        given = dict(call.attributes)
+        for attribute in (attribute for attribute in self.op.attributes if attribute.blocks):
+            given.pop(attribute.name or "", None)
+            (role, size), *_ = (attribute.blocks or {}).items()
+            symbol = Name(self.op.dims[role].symbol)
+            name, axis = next((t.name, a) for t in self.op.inputs for a, e in t.dims.items() if e.tree == symbol)
+            if not call.validation.accepted or self.chance(0.4):
+                continue
+            places = call.validation.places[name]
+            entries = [1] * sum(map(len, places.values()))
+            entries[places[axis][0]] = evaluate(size.tree, call.validation.values)
+            if self.chance(0.1):
+                entries[int(self.rng.integers(len(entries)))] += 1
+            given[attribute.name or ""] = entries
+        if given.keys() == call.attributes.keys() and all(a.blocks is None for a in self.op.attributes):
+            return call
+        return StepCall(call.inputs, given, validate_steps(self.op, call.inputs, given))
 
     def facts(self, rank: int, tame: bool) -> dict[str, Any]:
         """Sizes and numbers by the symbols that formulas have for them."""
@@ -131,7 +151,14 @@ class StepCaller:
         if attribute.type == "string":
             word = self.one(attribute.values or ())
             return default or self.one((word.value, *word.aliases))
-        if attribute.locates or attribute.order_of or attribute.per or attribute.extents_of or attribute.shape_of:
+        if (
+            attribute.locates
+            or attribute.order_of
+            or attribute.per
+            or attribute.extents_of
+            or attribute.shape_of
+            or attribute.blocks
+        ):
             return None  # once extents are known
         if attribute.type == "bool":
             facts[symbol] = default == "true" if default else self.chance(0.5)

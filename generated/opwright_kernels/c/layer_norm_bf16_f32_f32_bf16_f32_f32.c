@@ -49,7 +49,9 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 && beta_C_step_ == 1 ? 1073741824 : 512;
@@ -140,8 +142,12 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
                 opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
             }
         }
-        mean[mean_B_b_at_ + b * mean_B_step_] = mean_sum_;
-        variance[variance_B_b_at_ + b * variance_B_step_] = variance_sum_;
+        if (!mean_absent_) {
+            mean[mean_B_b_at_ + b * mean_B_step_] = mean_sum_;
+        }
+        if (!variance_absent_) {
+            variance[variance_B_b_at_ + b * variance_B_step_] = variance_sum_;
+        }
     }
 }
 
@@ -172,7 +178,9 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512);
@@ -192,18 +200,132 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict total_row_ = total + (b - begin_);
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
+            const int64_t n_ = 512;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        total_row_[i_] += opwright_from_bf16(src_row_[i_]);
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
             }
         }
         for (int64_t b = begin_; b < end_; b += block_) {
@@ -218,19 +340,136 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
         for (int64_t b = begin_; b < end_; ++b) {
             spread[b - begin_] = 0.0f;
         }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict spread_row_ = spread + (b - begin_);
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
+            const int64_t n_ = 512;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        spread_row_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]);
+                        tile_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
             }
         }
         for (int64_t b = begin_; b < end_; b += block_) {
@@ -275,27 +514,31 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 }
             }
         }
-        for (int64_t b = begin_; b < end_; b += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - b);
-            float mean_room_[512];
-            float * mean_first_ = mean + (mean_B_b_at_ + b * mean_B_step_);
-            float *restrict mean_row_ = mean_B_step_ == 1 ? mean_first_ : mean_room_;
-            const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                mean_row_[i_] = mean_sum__row_[i_];
+        if (!mean_absent_) {
+            for (int64_t b = begin_; b < end_; b += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - b);
+                float mean_room_[512];
+                float * mean_first_ = mean + (mean_B_b_at_ + b * mean_B_step_);
+                float *restrict mean_row_ = mean_B_step_ == 1 ? mean_first_ : mean_room_;
+                const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    mean_row_[i_] = mean_sum__row_[i_];
+                }
+                opwright_put_f32(mean_row_, mean_first_, mean_B_step_, n_);
             }
-            opwright_put_f32(mean_row_, mean_first_, mean_B_step_, n_);
         }
-        for (int64_t b = begin_; b < end_; b += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - b);
-            float variance_room_[512];
-            float * variance_first_ = variance + (variance_B_b_at_ + b * variance_B_step_);
-            float *restrict variance_row_ = variance_B_step_ == 1 ? variance_first_ : variance_room_;
-            const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                variance_row_[i_] = variance_sum__row_[i_];
+        if (!variance_absent_) {
+            for (int64_t b = begin_; b < end_; b += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - b);
+                float variance_room_[512];
+                float * variance_first_ = variance + (variance_B_b_at_ + b * variance_B_step_);
+                float *restrict variance_row_ = variance_B_step_ == 1 ? variance_first_ : variance_room_;
+                const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    variance_row_[i_] = variance_sum__row_[i_];
+                }
+                opwright_put_f32(variance_row_, variance_first_, variance_B_step_, n_);
             }
-            opwright_put_f32(variance_row_, variance_first_, variance_B_step_, n_);
         }
     }
 }

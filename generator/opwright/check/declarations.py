@@ -43,11 +43,12 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "extents_of": ("s64[]",),
     "fills": ("s64[]",),
     "keeps": ("s64[]",),
+    "blocks": ("s64[]",),
 }
 # What only operations of steps can say, by where it stands.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
-    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps"),
+    "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps", "blocks"),
     "inputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
     "outputs": ("broadcast", "broadcast_if", "broadcast_as", "absent", "when", "may_lack", "joined"),
 }
@@ -136,6 +137,8 @@ def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     pattern = patterns.get(attribute.type or "", INTEGER)
     if attribute.locates and attribute.type == "s64[]" and LIST.fullmatch(default):
         return
+    if attribute.blocks and default == "[]":
+        return
     if not pattern.fullmatch(default):
         message = f"the default {default[:40]!r} is not a value of type {attribute.type}"
         if default.startswith("["):
@@ -156,7 +159,7 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of)
+    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
     if attribute.type not in ("s64[]", "f32[]") or any(said):
         return
     name, at = attribute.name, attribute.at

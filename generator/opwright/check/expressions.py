@@ -5,9 +5,8 @@ In: operations whose entries are complete and whose names are settled. Out: prob
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from ..derive import steps as stepwise
 from ..derive.call_plan import Bind, plan
 from ..derive.exactness import conjuncts
 from ..language import expr
@@ -35,6 +34,9 @@ def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
                 yield extent, "int", True, f"the extent of axis {axis} of '{tensor.name}'"
         if tensor.when:
             yield tensor.when, "bool", False, f"`when` of '{tensor.name}'"
+    for attribute in op.attributes:
+        for role, size in (attribute.blocks or {}).items():
+            yield size, "int", False, f"the extent of blocks of '{role}'"
     for symbol, let in op.lets.items():
         for formula in formulas(let):
             yield formula, "int", symbol not in scalars, f"the value of '{symbol}'"
@@ -145,9 +147,31 @@ def noted_kind(tree: Expr, scope: Mapping[str, Kind], at: Mark, problems: list[P
         return None
 
 
+def runs(op: Op, expressions: Iterable[tuple[Located, str]]) -> Iterator[Problem]:
+    """A run stands for itself, in ones() or in prod(): nothing reckons with single axes of it."""
+    for located, what in expressions:
+        tree = located.tree
+        inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
+        if isinstance(inner, Name):
+            continue
+        for node in _bare(tree):
+            if node.id in op.runs:
+                message = f"{what} uses '{node.id}', which is a run of axes, as a number; only prod({node.id}) is one"
+                yield Problem(located.at.moved(node.column), "run-arithmetic", message)
+
+
+def _bare(tree: Expr) -> Iterator[Name]:
+    """The names of a tree that stand not alone in prod()."""
+    if isinstance(tree, Name):
+        yield tree
+    alone = isinstance(tree, Call) and tree.function == "prod" and isinstance(tree.arguments[0], Name)
+    for child in () if alone else expr.children(tree):
+        yield from _bare(child)
+
+
 def expressions(op: Op) -> Iterator[Problem]:
     problems: list[Problem] = []
-    yield from stepwise.runs(op, ((located, what) for located, _, _, what in call_expressions(op)))
+    yield from runs(op, ((located, what) for located, _, _, what in call_expressions(op)))
     try:
         kinds = symbol_kinds(op)
     except SpecInvalid as invalid:

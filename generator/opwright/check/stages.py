@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..derive import missing_axes, step_keys, steps, summed_keys
 from ..derive.normal_form import normal_form
 from ..language.library import Page
 from ..language.model import Op
@@ -16,6 +15,7 @@ from ..language.schema import Problems
 from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics
 from .rules import Rule
+from .torch_calls import torch_calls
 
 
 def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
@@ -24,12 +24,19 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
     def sources(op: Op) -> Iterator[Problem]:
         return declarations.sources(op, pages)
 
-    stages = STAGES_OF_STEPS if op.stepped else STAGES
+    stages = _of_steps() if op.stepped else STAGES
     for stage in (*stages[:1], (*stages[1], sources), *stages[2:]):
         found = [problem for rule in stage for problem in _broken(rule, op)]
         problems.extend(found)
         if found:
             return
+
+
+def _of_steps() -> tuple[tuple[Rule, ...], ...]:
+    """The rules of operations of steps: many modules, which a library without them does not load."""
+    from .step_stages import STAGES_OF_STEPS
+
+    return STAGES_OF_STEPS
 
 
 def _broken(rule: Rule, op: Op) -> Iterator[Problem]:
@@ -56,17 +63,8 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
         declarations.constraints,
         declarations.classes,
     ),
-    (declarations.variant_count, declarations.relations, expressions.symbols),
+    (declarations.variant_count, declarations.relations, torch_calls, expressions.symbols),
     (expressions.expressions,),
     (semantics.semantics, normal_form),
     (expressions.steps,),
-)
-STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
-    (declarations.complete, step_keys.counted),
-    (names.names, declarations.attributes, step_keys.tensors, summed_keys.declared, declarations.constraints),
-    (declarations.relations, expressions.symbols),
-    (expressions.expressions,),
-    (steps.semantics,),
-    (summed_keys.used,),
-    (step_keys.dtypes, expressions.steps, missing_axes.of_steps),
 )

@@ -13,7 +13,6 @@ from ..language.expr import Call, Expr, Name, Read
 from ..language.model import Op, Step
 from ..memo import memoised
 from .access import substitute
-from .phases import renamed, staged
 
 _FINISHES = frozenset({"min", "max"})  # the functions that finishes and steps have alike
 
@@ -23,6 +22,8 @@ def as_steps(op: Op) -> Op:
     """The operation as kernels are made from it."""
     if op.stepped or op.normal_form is not None or not _plain(op):
         return op
+    from .phases import staged  # many modules, which a library without sums of products does not load
+
     semantics = op.semantics
     reduce = semantics.assignment
     steps: tuple[Step, ...] = (Step(do=reduce, at=reduce.at),)
@@ -50,6 +51,8 @@ def _plain(op: Op) -> bool:
 
 def _finished(op: Op, sums: Read, tree: Expr) -> Expr | None:
     """`finish` by the letters of the target; None where steps cannot say it."""
+    from .phases import renamed
+
     calls = [node for node in expr.walk(tree) if isinstance(node, Call)]
     if "count" in expr.names(tree) or any(call.function not in _FINISHES for call in calls):
         return None

@@ -243,7 +243,10 @@ class _Steps(_Contract):
         roles = [a.locates, a.extents_of, a.fills]
         sizes = [self.said(Name(self.op.dims[role].symbol)) if role else "" for role in roles]
         outputs = [self.tensors.get(name or "", "") for name in (a.dtype_of, a.order_of)]
-        return [*sizes, *outputs, self.said(Name(a.per)) if a.per else "", a.keeps or ""]
+        blocks = [
+            [self.said(Name(self.op.dims[role].symbol)), self.said(e.tree)] for role, e in (a.blocks or {}).items()
+        ]
+        return [*sizes, *outputs, self.said(Name(a.per)) if a.per else "", a.keeps or "", blocks]
 
     def semantics(self) -> list[Any]:
         """Step by step, by the letters in the order in which they are met."""

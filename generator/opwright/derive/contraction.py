@@ -15,23 +15,38 @@ from ..language import expr
 from ..language.expr import Binary, Expr, Name, Number, Read
 from .program import Array, Formula, Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
+from .slopes import slope, without
 
 MOST_FACTORS = 5  # of a product that is taken by pairs: all their orders are tried
 
 
 @dataclass(frozen=True)
+class Slide:
+    """An index that letters move by so much each."""
+
+    access: str  # target, left, right
+    axis: int  # its number there
+    factors: tuple[tuple[str, Expr], ...]
+    offset: Expr  # where all letters are 0
+
+
+@dataclass(frozen=True)
 class Contraction:
-    """A step as a sum of products: each access with the letter that walks each of its axes, and the letters' roles."""
+    """A step as a sum of products: each access with the letter that walks each of its axes, and the letters' roles.
+
+    An axis that no letter walks by itself has a slide.
+    """
 
     target: Read
     left: Read
     right: Read
     roles: Mapping[str, str]
+    slides: tuple[Slide, ...] = ()
 
     @property
     def dense(self) -> bool:
         """Whether each cell of both reads is used several times; other products take as long as memory does."""
-        return {ROWS, COLUMNS} <= {*self.roles.values()}
+        return bool(self.slides) or {ROWS, COLUMNS} <= {*self.roles.values()}
 
     @property
     def reduced(self) -> tuple[str, ...]:
@@ -42,8 +57,8 @@ class Contraction:
 def contraction(found: Program, part: Part) -> Contraction | None:
     """What a step contracts; None where it is no contraction.
 
-    It begins an array between steps; letters walk whole axes; some letter is reduced, and another one stands in the
-    target and in just one of the two reads.
+    It begins an array between steps; letters walk whole axes, alone or as windows; some letter is reduced, and another
+    one stands in the target and in just one of the two reads.
     """
     assignment, value = part.formulas[0].assignment, part.formulas[0].value
     first = next(other for other in found.parts if other.target.tensor == part.target.tensor)
@@ -54,10 +69,57 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     left, right, target = value.left, value.right, assignment.target
     if not isinstance(left, Read) or not isinstance(right, Read):
         return None
-    if not all(_walked(found, read) for read in (target, left, right)):
-        return None
     told = roles(target, (left, right), part.letters)
-    return Contraction(target, left, right, told) if _contracts(told) else None
+    if all(_walked(found, read) for read in (target, left, right)):
+        return Contraction(target, left, right, told) if _contracts(told) else None
+    slides = _slides(found, {"target": target, "left": left, "right": right})
+    summed = any(role.endswith(REDUCED) for role in told.values())
+    return Contraction(target, left, right, told, slides) if slides and summed else None
+
+
+def _slides(found: Program, accesses: Mapping[str, Read]) -> tuple[Slide, ...]:
+    """The windows of a product, each of two letters that walk axes of other accesses; none if an index is neither."""
+    alone = {name: _alone(found, read) for name, read in accesses.items()}
+    slides: list[Slide] = []
+    for name, read in accesses.items():
+        letters = [letter for letter in alone[name] if letter]
+        for axis, letter in enumerate(alone[name]):
+            if letter != "":
+                continue
+            slide = _slide(found, name, axis, read)
+            others = [letter for other in alone if other != name for letter in alone[other]]
+            if slide is None or not all(letter in others for letter, _ in slide.factors):
+                return ()
+            letters += [letter for letter, _ in slide.factors]
+            slides.append(slide)
+        if len({*letters}) != len(letters):
+            return ()
+    return tuple(slides)
+
+
+def _alone(found: Program, read: Read) -> list[str | None]:
+    """For each axis the letter that walks it by itself; None for one of extent 1, '' where there is none."""
+    axes = found.arrays[read.tensor].axes
+    return [
+        None if axes[number].kind == "ones" else found.walks(read.tensor, number, index) or ""
+        for number, index in enumerate(read.indices)
+    ]
+
+
+def _slide(found: Program, name: str, axis: int, read: Read) -> Slide | None:
+    """An index that two letters move; None where it is none, or where the letters are not of the axis' kind."""
+    index, along = read.indices[axis], found.arrays[read.tensor].axes[axis]
+    letters = [letter for letter in found.letters if letter in expr.names(index)]
+    factors = [slope(index, letter) for letter in letters]
+    offset = index
+    for letter in letters:
+        offset = without(offset, letter)
+    alike = all(found.letters[letter].kind == along.kind for letter in letters) and along.kind in ("one", "spatial")
+    rest = [*(factor for factor in factors if factor is not None), offset]
+    if len(letters) != 2 or not alike or None in factors or any(expr.names(tree) & {*letters} for tree in rest):
+        return None
+    moved = tuple((letter, factor) for letter, factor in zip(letters, factors, strict=True) if factor is not None)
+    return Slide(name, axis, moved, offset)
 
 
 def _walked(found: Program, read: Read) -> bool:

@@ -144,6 +144,19 @@ class Program:
         return along.kind == "ones" or walked
 
 
+def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
+    """Of the arrays that serve nothing but optional outputs, which of these they serve."""
+    serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}
+    grown = True
+    while grown:
+        before = sum(map(len, serves.values()))
+        for part in found.parts:
+            for read in part.reads:
+                serves[read.tensor] |= serves[part.target.tensor]
+        grown = sum(map(len, serves.values())) > before
+    return {name: frozenset(outputs) for name, outputs in serves.items() if outputs and outputs <= optional}
+
+
 def kind_of_extent(op: Op, extent: Expr) -> str:
     """`run`, `ones` (an extent of 1 for each axis of a run), `spatial` or `one`."""
     names = expr.loose_names(extent)

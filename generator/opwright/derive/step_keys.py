@@ -94,6 +94,7 @@ def tensors(op: Op) -> Iterator[Problem]:
     yield from _orders(op)
     yield from _shapes(op)
     yield from _extents(op)
+    yield from _blocks(op)
 
 
 def _is_number(text: str) -> bool:
@@ -120,14 +121,28 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
         return
     rows = op.layouts.get(tensor.layout, {})
     for word in words[tensor.layout]:
-        left = {axis for axis, extent in tensor.dims.items() if _is_ones(extent.tree)} - set(rows.get(word, ()))
+        served = tensor in op.inputs and not tensor.broadcast_if
+        left = {a for a, e in tensor.dims.items() if _is_ones(e.tree) or (served and _told(op, tensor, e.tree))}
+        left -= set(rows.get(word, ()))
         if word not in rows:
             message = f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}"
             yield Problem(at, "layout-row", message)
         elif sorted((*rows[word], *left)) != sorted(tensor.dims):
             found, wanted = ", ".join(rows[word]), ", ".join(tensor.dims)
             message = f"layout {word} orders the axes {found}, but '{tensor.name}' has {wanted}"
-            yield Problem(at, "layout-axes", f"{message}; only axes of extent 1 or ones(...) may be omitted")
+            yield Problem(
+                at,
+                "layout-axes",
+                f"{message}; only axes of extent 1 or ones(...) may be omitted,"
+                " and by an input those whose size a required input without layout has",
+            )
+
+
+def _told(op: Op, tensor: Tensor, size: Expr) -> bool:
+    """Whether an earlier input that every call gives, all axes of it, has an axis of a size."""
+    before = op.inputs[: op.inputs.index(tensor)]
+    whole = [t for t in before if not (t.optional or t.when or t.layout or t.broadcast or t.may_lack or t.joined)]
+    return any(extent.tree == size for other in whole for extent in other.dims.values())
 
 
 def _is_ones(tree: Expr) -> bool:
@@ -259,6 +274,23 @@ def _extents(op: Op) -> Iterator[Problem]:
         if not attribute.required or attribute.min is not None or attribute.max is not None:
             yield Problem(at, "extents-of", f"'{name}' is required, and has no min and max: it says extents")
         seen.add(dim.symbol if dim else "")
+
+
+def _blocks(op: Op) -> Iterator[Problem]:
+    """Lists of the extents of blocks: one size, which the first input that has it never lacks."""
+    plain = {role for role, dim in op.dims.items() if not dim.per_axis and not dim.run}
+    for attribute in (attribute for attribute in op.attributes if attribute.blocks is not None):
+        at = place(next(iter(attribute.blocks or ()), None), attribute.at)
+        if len(attribute.blocks or ()) != 1 or attribute.required or attribute.default != "[]":
+            message = f"'{attribute.name}' has blocks of one size, and the default [], with which it says nothing"
+            yield Problem(at, "blocks", message)
+        for role in attribute.blocks or ():
+            yield from unknown(role, plain, at, "blocks", "size")
+            symbol = Name(op.dims[role].symbol) if role in plain else None
+            first = next((t for t in op.inputs if any(e.tree == symbol for e in t.dims.values())), None)
+            if symbol and (first is None or first.optional or first.when or first.layout or first.may_lack):
+                message = f"the first input with an axis of {symbol.id} must be required, without layout and `may_lack`"
+                yield Problem(at, "blocks", message)
 
 
 def _attributes(op: Op) -> Iterator[Problem]:

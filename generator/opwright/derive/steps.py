@@ -6,7 +6,7 @@ In: an operation of steps whose keys have been found right. Out: problems, each 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
@@ -21,34 +21,6 @@ from .step_keys import unknown, words_of_attributes
 from .whole import divisors, within_values
 
 BETWEEN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-
-
-# Runs in expressions over a call.
-
-
-def runs(op: Op, expressions: Iterable[tuple[Located, str]]) -> Iterator[Problem]:
-    """A run stands for itself, in ones() or in prod(): nothing reckons with single axes of it."""
-    for located, what in expressions:
-        tree = located.tree
-        inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
-        if isinstance(inner, Name):
-            continue
-        for node in _bare(tree):
-            if node.id in op.runs:
-                message = f"{what} uses '{node.id}', which is a run of axes, as a number; only prod({node.id}) is one"
-                yield Problem(located.at.moved(node.column), "run-arithmetic", message)
-
-
-def _bare(tree: Expr) -> Iterator[Name]:
-    """The names of a tree that stand not alone in prod()."""
-    if isinstance(tree, Name):
-        yield tree
-    alone = isinstance(tree, Call) and tree.function == "prod" and isinstance(tree.arguments[0], Name)
-    for child in () if alone else expr.children(tree):
-        yield from _bare(child)
-
-
-# Steps.
 
 
 def semantics(op: Op) -> Iterator[Problem]:

@@ -277,26 +277,36 @@ def numbered(path: str, text: str) -> list[tuple[int, str]]:
     return lines
 
 
-def manifest(files: dict[str, str], library: Library, templates: Path, generator: Path) -> str:
-    """MANIFEST.json: what each output is made of, and its own hash."""
-    owner: dict[str, Op] = {}
-    variants: dict[str, list[str]] = {}
-    for op in library.ops:
-        owner |= dict.fromkeys((f"_{op.function}.py", f"docs/{op.function}.md", signature.header_path(op)), op)
-        for made in signature.signatures(op):
-            owner[made.path] = op
-            variants.setdefault(made.path, []).append(made.name)
-    outputs = {}
-    for path, text in sorted(files.items()):
-        found = owner.get(path)
-        sha = hashing.text_hash(text)
-        outputs[path] = {"op": found.op if found else None, "variants": variants.get(path, []), "sha256": sha}
-    ops = {
-        op.op: {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
-        for op in library.ops
+@dataclass(frozen=True)
+class Record:
+    """What the manifest says of an operation: its hashes, and its files, each with the kernels in it."""
+
+    hashes: dict[str, Any]
+    files: dict[str, list[str]]
+
+
+def record(op: Op) -> Record:
+    files: dict[str, list[str]] = {
+        f"_{op.function}.py": [],
+        f"docs/{op.function}.md": [],
+        signature.header_path(op): [],
+    }
+    for made in signature.signatures(op):
+        files.setdefault(made.path, []).append(made.name)
+    hashes = {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
+    return Record(hashes, files)
+
+
+def manifest(files: dict[str, str], records: Mapping[str, Record], templates: Path, generator: Path) -> str:
+    """MANIFEST.json: what each output is made of, and its own hash; `records` by name of operation."""
+    owners = {path: op for op, made in records.items() for path in made.files}
+    variants = {path: names for made in records.values() for path, names in made.files.items()}
+    outputs = {
+        path: {"op": owners.get(path), "variants": variants.get(path, []), "sha256": hashing.text_hash(text)}
+        for path, text in sorted(files.items())
     }
     whole = {
-        "ops": ops,
+        "ops": {op: made.hashes for op, made in records.items()},
         "templates": hashing.folder_hash(templates, TEMPLATE_SUFFIXES),
         "generator": hashing.folder_hash(generator, (".py",), CARRIED.name),
         "outputs": outputs,

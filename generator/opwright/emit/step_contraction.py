@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..derive.contraction import letters_of
+from ..derive.contraction import Contraction, Slide, letters_of
 from ..derive.phases import Staged, staged
 from ..language.expr import Read
 from ..language.model import Op
 from ..memo import memoised
 from .step_statements import StepWriter
 
-Accessed = tuple[str, tuple[tuple[str, str], ...]]  # an array, and for each of its axes the letter
+Accessed = tuple[str, tuple[tuple[str, str], ...]]  # an array, and for each of its axes the letter, or the slide
+
+
+@dataclass(frozen=True)
+class SlideView:
+    """An index that letters move together, as Python: its name, each letter and by how much, the rest, the extent."""
+
+    name: str
+    factors: tuple[tuple[str, str], ...]
+    offset: str
+    extent: str
 
 
 @dataclass(frozen=True)
@@ -44,8 +54,8 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
             product = phase.contraction
             copy = copies.get(product.target.tensor, -1)
             unless = (found.phases[copy].unless or "") if copy >= 0 else ""
-            target, left, right = (_accessed(found, read) for read in (product.target, product.left, product.right))
-            output = _accessed(found, found.phases[copy].parts[0].target) if copy >= 0 else None
+            target, left, right = (_accessed(found, number, product, name) for name in ("target", "left", "right"))
+            output = _output(found, found.phases[copy].parts[0].target, target) if copy >= 0 else None
             after = found.phases[number + 1 : number + 2]
             finish = after[0].own if after and after[0].finishes else ()
             letters = phase.parts[0].letters
@@ -53,17 +63,49 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
     return tuple(views)
 
 
-def _accessed(found: Staged, read: Read) -> Accessed:
+def _accessed(found: Staged, phase: int, product: Contraction, name: str) -> Accessed:
+    read: Read = getattr(product, name)
+    slides = {slide.axis: slide_name(phase, slide) for slide in product.slides if slide.access == name}
     axes = found.program.arrays[read.tensor].axes
-    return read.tensor, tuple(
-        (axis.name, letter) for axis, letter in zip(axes, letters_of(read), strict=True) if letter
-    )
+    named = [(axis.name, slides.get(n, letter)) for n, (axis, letter) in enumerate(zip(axes, letters_of(read)))]
+    return read.tensor, tuple((axis, letter) for axis, letter in named if letter)
+
+
+def _output(found: Staged, read: Read, sums: Accessed) -> Accessed:
+    """An output, whose axes are those of the sums that are copied to it."""
+    axes = [axis.name for axis in found.program.arrays[read.tensor].axes if axis.kind != "ones"]
+    return read.tensor, tuple((axis, letter) for axis, (_, letter) in zip(axes, sums[1], strict=True))
+
+
+def slide_name(phase: int, slide: Slide) -> str:
+    """What a slide is called, which is no letter's name."""
+    return f"{phase}.{slide.access}.{slide.axis}"
+
+
+def slides(op: Op, writer: StepWriter) -> tuple[SlideView, ...]:
+    """The slides of all contractions."""
+    found = staged(op)
+    views = []
+    for number, phase in enumerate(found.phases):
+        for slide in phase.contraction.slides if phase.contraction else ():
+            assert phase.contraction is not None
+            read: Read = getattr(phase.contraction, slide.access)
+            extent = found.program.arrays[read.tensor].axes[slide.axis].extent
+            factors = tuple((letter, writer.print(factor)) for letter, factor in slide.factors)
+            views.append(
+                SlideView(slide_name(number, slide), factors, writer.print(slide.offset), writer.print(extent))
+            )
+    return tuple(views)
 
 
 def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:
     """The extents of the letters of contractions, as Python: a tuple of one number, or one per axis."""
     letters = staged(op).program.letters
+    arrays = staged(op).program.arrays
     used = dict.fromkeys(letter for view in contractions(op) for letter in view.letters)
+    for view in contractions(op):
+        for name, axes in (view.target, view.left, view.right):
+            used |= dict.fromkeys(axis for axis, _ in axes if arrays[name].role == "between")
     extents = {}
     for letter in used:
         text = writer.print(letters[letter].extent)

@@ -18,7 +18,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .nodes import Stmt
 from .step_finish import Finish
-from .step_lowering import Lowering
+from .step_lowering import Lowering, absence, optional_outputs
 
 MAX_AXES = 64
 
@@ -42,9 +42,8 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
     """A member of the struct of sizes: `kind` says where its value comes from, `of` and `axis` from which."""
 
     name: str
-    kind: (
-        str  # value, rank, extents, stride, word, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
-    )
+    # value, rank, extents, stride, word, absent, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
+    kind: str
     of: str
     axis: str = ""
     length: int = 0
@@ -223,6 +222,7 @@ def members(op: Op) -> tuple[Member_, ...]:
                 result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]
+    result += [Member_(absence(name), "absent", name) for name in sorted(optional_outputs(op))]
     result += [Member_("task_bytes_", "bytes", "")] if found.private else []
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     products = sum(phase.contraction is not None for phase in found.phases)

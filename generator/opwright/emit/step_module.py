@@ -22,7 +22,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Parameter, Statement, named_values, parameter_name
-from .step_contraction import ContractionView, contracted_extents, contractions
+from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
 from .step_lowering import words_of
@@ -82,6 +82,7 @@ class StepWrapper:
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     extents: dict[str, str]  # of the letters of contractions
+    slides: tuple[SlideView, ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
@@ -156,6 +157,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         terms=_terms(op, writer),
         contractions=contractions(told),
         extents=contracted_extents(told, own),
+        slides=slides(told, own),
         roles=role_table(op),
     )
 

@@ -167,6 +167,8 @@ def _kind(attribute: Attribute) -> str:
         said += f", the extents of {attribute.extents_of}{left}{kept}"
     if attribute.order_of:
         said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
+    for role, size in (attribute.blocks or {}).items():
+        said += f", the extents of blocks: {size.text} along the axis of {role}, 1 along all others; or []"
     bounds = prose.limits(attribute)
     return f"{said}{f', {bounds}' if bounds else ''}"
 

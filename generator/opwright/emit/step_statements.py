@@ -334,6 +334,12 @@ class StepWriter(ReachWriter):
         for attribute in self.op.attributes:
             if attribute.per:
                 self.add("per", name=attribute.name, extent=attribute.per)
+            for role, size in (attribute.blocks or {}).items():
+                symbol = Name(self.op.dims[role].symbol)
+                found = ((t.name, axis) for t in self.op.inputs for axis, e in t.dims.items() if e.tree == symbol)
+                tensor, axis = next(found)
+                fields = {"name": attribute.name, "tensor": tensor, "axis": axis}
+                self.add("blocks", **fields, extent=self.print(size.tree))
 
     # Indices, outputs.
 

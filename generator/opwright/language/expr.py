@@ -313,6 +313,7 @@ def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
     return tree
 
 
+@memoised
 def names(tree: Expr) -> frozenset[str]:
     """The symbols that a tree mentions, those inside a read's indices too."""
     return frozenset(node.id for node in walk(tree) if isinstance(node, Name))

@@ -7,8 +7,10 @@ word. Marks, spacing and comments reach neither.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,8 +27,8 @@ def canonical(value: Any) -> Any:
     if isinstance(value, Assignment):
         return [canonical(value.target), value.op, canonical(value.value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field for field in dataclasses.fields(value) if field.compare and not _unsaid(value, field)]
-        return [type(value).__name__, *(canonical(getattr(value, field.name)) for field in fields)]
+        said = [(getattr(value, name), silent) for name, silent in _compared(type(value))]
+        return [type(value).__name__, *(canonical(entry) for entry, silent in said if entry or not silent)]
     if isinstance(value, Mapping):
         return [[key, canonical(entry)] for key, entry in value.items()]
     if isinstance(value, (tuple, list)):
@@ -39,9 +41,10 @@ def silent_keys(node: Any) -> frozenset[str]:
     return frozenset(field.name for field in dataclasses.fields(node) if field.metadata.get("silent"))
 
 
-def _unsaid(node: Any, field: dataclasses.Field[Any]) -> bool:
-    """Whether a key that may be silent says nothing."""
-    return bool(field.metadata.get("silent")) and not getattr(node, field.name)
+@functools.cache
+def _compared(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a class that count in comparisons, each with whether it may be silent."""
+    return tuple((f.name, bool(f.metadata.get("silent"))) for f in dataclasses.fields(kind) if f.compare)
 
 
 def digest(*parts: Any) -> str:
@@ -100,6 +103,13 @@ def folder_hash(folder: Path, suffixes: tuple[str, ...], without: str = "") -> s
 
 def folder_files(folder: Path, suffixes: tuple[str, ...], without: str = "") -> dict[PurePosixPath, bytes]:
     """The contents of a folder's files by their names within it."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.name.endswith(suffixes)]
-    inside = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in paths}
-    return {name: path.read_bytes() for name, path in inside.items() if name.parts[0] != without}
+    top, found = os.fspath(folder), dict[PurePosixPath, bytes]()
+    for path, folders, names in os.walk(top):
+        if path == top and without in folders:
+            folders.remove(without)
+        for name in names:
+            file = os.path.join(path, name)
+            if name.endswith(suffixes) and os.path.isfile(file):
+                with open(file, "rb") as stream:
+                    found[PurePosixPath(os.path.relpath(file, top))] = stream.read()
+    return found

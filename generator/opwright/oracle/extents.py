@@ -13,6 +13,7 @@ from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Binary, Expr, Name
 from ..language.model import Op, Tensor
+from ..memo import memoised
 
 Fact = Union[int, tuple[int, ...]]  # noqa: UP007 (evaluated at run time)
 Facts = dict[str, Fact]
@@ -21,21 +22,25 @@ _UNDONE = {"*": "/", "/": "*", "+": "-", "-": "+"}
 
 def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
     """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
-    if not expr.names(tree) - facts.keys():
-        return "", tree
-    return _taken_off(tree, Name(""), facts)
+    return _solved(tree, expr.names(tree).difference(facts))
 
 
-def _taken_off(tree: Expr, extent: Expr, facts: Facts) -> tuple[str, Expr] | None:
+@memoised
+def _solved(tree: Expr, unknown: frozenset[str]) -> tuple[str, Expr] | None:
+    """The same from the names that are not known; an oracle asks for it very often, and evaluates the same nodes."""
+    return _taken_off(tree, Name(""), unknown) if unknown else ("", tree)
+
+
+def _taken_off(tree: Expr, extent: Expr, unknown: frozenset[str]) -> tuple[str, Expr] | None:
     """The symbol inside, once what is known is taken off from the outside."""
     if isinstance(tree, Name):
         return tree.id, extent
     if not isinstance(tree, Binary) or tree.op not in _UNDONE:
         return None
-    if not expr.names(tree.right) - facts.keys():
-        return _taken_off(tree.left, Binary(_UNDONE[tree.op], extent, tree.right), facts)
-    if tree.op in "*+" and not expr.names(tree.left) - facts.keys():
-        return _taken_off(tree.right, Binary(_UNDONE[tree.op], extent, tree.left), facts)
+    if not expr.names(tree.right) & unknown:
+        return _taken_off(tree.left, Binary(_UNDONE[tree.op], extent, tree.right), unknown)
+    if tree.op in "*+" and not expr.names(tree.left) & unknown:
+        return _taken_off(tree.right, Binary(_UNDONE[tree.op], extent, tree.left), unknown)
     return None
 
 
@@ -59,7 +64,7 @@ def shape_of(
 def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) -> tuple[int, ...] | None:
     """The extents that a list says, with as many cells as `whole`; None where it cannot be read so.
 
-    Every extent that -1 could stand for is tried.
+    For -1 the one extent is tried that could make as many cells; besides it 0 and 1, which tell where any would do.
     """
     if whole is None:
         return tuple(said) if all(entry >= 0 for entry in said) else None
@@ -67,6 +72,7 @@ def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) 
         return None
     kept = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(said)]
     cells = math.prod(whole)
-    tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in range(max(cells, 1) + 1)}
+    others = math.prod(entry for entry in kept if entry != -1)
+    tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in (0, 1, cells // max(others, 1))}
     fitting = [extents for extents in tried if math.prod(extents) == cells]
     return fitting[0] if len(fitting) == 1 else None

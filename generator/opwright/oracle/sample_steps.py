@@ -6,7 +6,7 @@ where axes stand are chosen; what a call means is asked of validate_steps.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class StepSetting:
 
 def placing(attribute: Attribute) -> bool:
     """Whether its value says where axes stand, or their extents, so that it follows from shapes."""
-    return bool(attribute.locates or attribute.order_of or attribute.extents_of)
+    return bool(attribute.locates or attribute.order_of or attribute.extents_of or attribute.blocks)
 
 
 def lackable(op: Op) -> set[str]:
@@ -182,6 +182,8 @@ class _Call:
                 return tuple(owners[spot % count][1] for spot in self.places[name])
             if attribute.extents_of:
                 self.places.setdefault(name, each(self.facts[self.op.dims[attribute.extents_of].symbol]))
+            if attribute.blocks and turn % 2:
+                self.blocks(attribute, [axis for axis, _ in owners], tensor)
             if attribute.locates is None:
                 continue
             symbol = Name(self.op.dims[attribute.locates].symbol)
@@ -202,6 +204,15 @@ class _Call:
             inner, outer = iter(extents[axis]), iter([extent for other, extent in owners if other != axis])
             return tuple(next(inner) if spot in here else next(outer) for spot in range(count))
         return tuple(extent for _, extent in owners)
+
+    def blocks(self, attribute: Attribute, owners: Sequence[str], tensor: Tensor) -> None:
+        """The extents of blocks, told of the first tensor with the size that they divide."""
+        for role, size in (attribute.blocks or {}).items():
+            symbol = Name(self.op.dims[role].symbol)
+            if symbol in (extent.tree for extent in tensor.dims.values()):
+                extent = each(evaluate(size.tree, self.facts))[0]
+                told = tuple(extent if tensor.dims[axis].tree == symbol else 1 for axis in owners)
+                self.places.setdefault(attribute.name or "", told)
 
     def arguments(self) -> Arguments:
         tensors = {}

@@ -109,7 +109,7 @@ class _Sampler:
             values[name] = facts[symbol_of(attribute)] = bool(
                 self.rng.random() < (0.7 if attribute.default == "true" else 0.4)
             )
-        elif attribute.locates or attribute.order_of or attribute.per or attribute.shape_of:
+        elif attribute.locates or attribute.order_of or attribute.per or attribute.shape_of or attribute.blocks:
             values[name] = None
         elif attribute.type in ("s64[]", "f32[]"):
             omitted = attribute.default is not None and self.rng.random() < 0.3

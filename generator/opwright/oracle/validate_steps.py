@@ -245,8 +245,23 @@ class StepValidator(AxisFinder):
                 if any(mine not in (1, theirs) for mine, theirs in zip(own, tail, strict=True)):
                     self.note(f"{name}-shape")
         for attribute in self.op.attributes:
+            self.check_blocks(attribute, facts)
             if attribute.per and len(self.numbers.get(attribute.name or "", ())) not in (1, facts.get(attribute.per)):
                 self.note(f"{attribute.name}-length")
+
+    def check_blocks(self, attribute: Attribute, facts: Facts) -> None:
+        """A list of the extents of blocks tells those that the spec states, or is empty."""
+        for role, size in (attribute.blocks or {}).items():
+            entries = entries_of(attribute, self.chosen(attribute))
+            symbol = Name(self.op.dims[role].symbol)
+            name, axis = next((t.name, a) for t in self.op.inputs for a, e in t.dims.items() if e.tree == symbol)
+            if entries is None:
+                self.note(f"{attribute.name}-kind")
+            elif entries and expr.names(size.tree) <= facts.keys():
+                wanted = [1] * self.arrays[name].ndim
+                wanted[self.places[name][axis][0]] = each(self.value(size, facts))[0]
+                if list(entries) != wanted:
+                    self.note(f"{attribute.name}-value")
 
     def check_presence(self, facts: Facts) -> None:
         for tensor in self.op.inputs:

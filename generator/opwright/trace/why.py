@@ -121,7 +121,11 @@ def _outputs(library: Library, project: Project) -> dict[str, Output]:
     def manifest() -> dict[str, str]:
         environment = render.environment(project.templates)
         files = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
-        return {"text": render.manifest(files, library, project.templates, GENERATOR)}
+        return {
+            "text": render.manifest(
+                files, {op.op: render.record(op) for op in library.ops}, project.templates, GENERATOR
+            )
+        }
 
     return {**outputs, MANIFEST: Output("", manifest)}
 

@@ -323,7 +323,8 @@ static void clear_task(const void *context, int64_t task, int64_t worker) {
         put_sums(&p->q, &c->out, out + n * p->q.out_column, zeros, min(LANES, p->q.columns - n), worker);
 }
 
-int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers) {
+int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
+    const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, workers);
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right);

@@ -26,6 +26,7 @@ typedef struct opwright_copied {
     int64_t wanted; // 0: the operand is read where it is; 1: copied; 2, 3, 4, 5: it is bf16, f16, s8, u8, and widened to float
     int64_t axes;
     int64_t extent[16], step[16];
+    int64_t first; // where its cells begin
 } opwright_copied;
 
 typedef struct opwright_contraction {
@@ -43,6 +44,6 @@ typedef struct opwright_contraction {
 
 // `problem` is an opwright_contraction.
 opwright_product_function OPWRIGHT_NAME(contract);
-int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers);
+int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers);
 
 #endif

@@ -338,7 +338,8 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
                      min(p->share, p->vectors - first), worker);
 }
 
-int64_t OPWRIGHT_NAME(contract_scratch)(const opwright_contraction *contraction, int64_t workers) {
+int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
+    const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, workers);
     return copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + (p.alone ? 0 : p.right_bytes) +

@@ -20,14 +20,22 @@ typedef struct opwright_dynamic_dequantize_sizes {
     int64_t C;
     int64_t A_rank; // axes of the run A
     int64_t A_extents[64];
+    int64_t G;
+    int64_t Q;
     int64_t src_B[64];
     int64_t src_C;
     int64_t src_A[64];
-    int64_t scales_C;
-    int64_t zps_C;
+    int64_t scales_B[64];
+    int64_t scales_G;
+    int64_t scales_A[64];
+    int64_t zps_B[64];
+    int64_t zps_G;
+    int64_t zps_A[64];
     int64_t dst_B[64];
     int64_t dst_C;
     int64_t dst_A[64];
+    int64_t dst_sum__at;
+    int64_t task_bytes_;
     int64_t lanes_[1];
 } opwright_dynamic_dequantize_sizes;
 
@@ -246,6 +254,222 @@ opwright_dynamic_dequantize_s8_f16_s32_f16_kernel
     dynamic_dequantize_s8_f16_s32_f16_neon,
     dynamic_dequantize_s8_f16_s32_f16_avx2,
     dynamic_dequantize_s8_f16_s32_f16_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_f32_s4_f32_kernel(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_f32_s4_f32_kernel
+    dynamic_dequantize_u4_f32_s4_f32_portable,
+    dynamic_dequantize_u4_f32_s4_f32_neon,
+    dynamic_dequantize_u4_f32_s4_f32_avx2,
+    dynamic_dequantize_u4_f32_s4_f32_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_f32_u4_f32_kernel(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_f32_u4_f32_kernel
+    dynamic_dequantize_u4_f32_u4_f32_portable,
+    dynamic_dequantize_u4_f32_u4_f32_neon,
+    dynamic_dequantize_u4_f32_u4_f32_avx2,
+    dynamic_dequantize_u4_f32_u4_f32_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_f32_s32_f32_kernel(
+    const uint8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_f32_s32_f32_kernel
+    dynamic_dequantize_u4_f32_s32_f32_portable,
+    dynamic_dequantize_u4_f32_s32_f32_neon,
+    dynamic_dequantize_u4_f32_s32_f32_avx2,
+    dynamic_dequantize_u4_f32_s32_f32_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_bf16_s4_bf16_kernel(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_bf16_s4_bf16_kernel
+    dynamic_dequantize_u4_bf16_s4_bf16_portable,
+    dynamic_dequantize_u4_bf16_s4_bf16_neon,
+    dynamic_dequantize_u4_bf16_s4_bf16_avx2,
+    dynamic_dequantize_u4_bf16_s4_bf16_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_bf16_u4_bf16_kernel(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_bf16_u4_bf16_kernel
+    dynamic_dequantize_u4_bf16_u4_bf16_portable,
+    dynamic_dequantize_u4_bf16_u4_bf16_neon,
+    dynamic_dequantize_u4_bf16_u4_bf16_avx2,
+    dynamic_dequantize_u4_bf16_u4_bf16_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_bf16_s32_bf16_kernel(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_bf16_s32_bf16_kernel
+    dynamic_dequantize_u4_bf16_s32_bf16_portable,
+    dynamic_dequantize_u4_bf16_s32_bf16_neon,
+    dynamic_dequantize_u4_bf16_s32_bf16_avx2,
+    dynamic_dequantize_u4_bf16_s32_bf16_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_f16_s4_f16_kernel(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_f16_s4_f16_kernel
+    dynamic_dequantize_u4_f16_s4_f16_portable,
+    dynamic_dequantize_u4_f16_s4_f16_neon,
+    dynamic_dequantize_u4_f16_s4_f16_avx2,
+    dynamic_dequantize_u4_f16_s4_f16_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_f16_u4_f16_kernel(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_f16_u4_f16_kernel
+    dynamic_dequantize_u4_f16_u4_f16_portable,
+    dynamic_dequantize_u4_f16_u4_f16_neon,
+    dynamic_dequantize_u4_f16_u4_f16_avx2,
+    dynamic_dequantize_u4_f16_u4_f16_avx512;
+
+typedef void opwright_dynamic_dequantize_u4_f16_s32_f16_kernel(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_u4_f16_s32_f16_kernel
+    dynamic_dequantize_u4_f16_s32_f16_portable,
+    dynamic_dequantize_u4_f16_s32_f16_neon,
+    dynamic_dequantize_u4_f16_s32_f16_avx2,
+    dynamic_dequantize_u4_f16_s32_f16_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_f32_s4_f32_kernel(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_f32_s4_f32_kernel
+    dynamic_dequantize_s4_f32_s4_f32_portable,
+    dynamic_dequantize_s4_f32_s4_f32_neon,
+    dynamic_dequantize_s4_f32_s4_f32_avx2,
+    dynamic_dequantize_s4_f32_s4_f32_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_f32_u4_f32_kernel(
+    const uint8_t *src,
+    const float *scales,
+    const uint8_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_f32_u4_f32_kernel
+    dynamic_dequantize_s4_f32_u4_f32_portable,
+    dynamic_dequantize_s4_f32_u4_f32_neon,
+    dynamic_dequantize_s4_f32_u4_f32_avx2,
+    dynamic_dequantize_s4_f32_u4_f32_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_f32_s32_f32_kernel(
+    const uint8_t *src,
+    const float *scales,
+    const int32_t *zps,
+    float *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_f32_s32_f32_kernel
+    dynamic_dequantize_s4_f32_s32_f32_portable,
+    dynamic_dequantize_s4_f32_s32_f32_neon,
+    dynamic_dequantize_s4_f32_s32_f32_avx2,
+    dynamic_dequantize_s4_f32_s32_f32_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_bf16_s4_bf16_kernel(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_bf16_s4_bf16_kernel
+    dynamic_dequantize_s4_bf16_s4_bf16_portable,
+    dynamic_dequantize_s4_bf16_s4_bf16_neon,
+    dynamic_dequantize_s4_bf16_s4_bf16_avx2,
+    dynamic_dequantize_s4_bf16_s4_bf16_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_bf16_u4_bf16_kernel(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const uint8_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_bf16_u4_bf16_kernel
+    dynamic_dequantize_s4_bf16_u4_bf16_portable,
+    dynamic_dequantize_s4_bf16_u4_bf16_neon,
+    dynamic_dequantize_s4_bf16_u4_bf16_avx2,
+    dynamic_dequantize_s4_bf16_u4_bf16_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_bf16_s32_bf16_kernel(
+    const uint8_t *src,
+    const opwright_bf16 *scales,
+    const int32_t *zps,
+    opwright_bf16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_bf16_s32_bf16_kernel
+    dynamic_dequantize_s4_bf16_s32_bf16_portable,
+    dynamic_dequantize_s4_bf16_s32_bf16_neon,
+    dynamic_dequantize_s4_bf16_s32_bf16_avx2,
+    dynamic_dequantize_s4_bf16_s32_bf16_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_f16_s4_f16_kernel(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_f16_s4_f16_kernel
+    dynamic_dequantize_s4_f16_s4_f16_portable,
+    dynamic_dequantize_s4_f16_s4_f16_neon,
+    dynamic_dequantize_s4_f16_s4_f16_avx2,
+    dynamic_dequantize_s4_f16_s4_f16_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_f16_u4_f16_kernel(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const uint8_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_f16_u4_f16_kernel
+    dynamic_dequantize_s4_f16_u4_f16_portable,
+    dynamic_dequantize_s4_f16_u4_f16_neon,
+    dynamic_dequantize_s4_f16_u4_f16_avx2,
+    dynamic_dequantize_s4_f16_u4_f16_avx512;
+
+typedef void opwright_dynamic_dequantize_s4_f16_s32_f16_kernel(
+    const uint8_t *src,
+    const opwright_f16 *scales,
+    const int32_t *zps,
+    opwright_f16 *dst,
+    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
+opwright_dynamic_dequantize_s4_f16_s32_f16_kernel
+    dynamic_dequantize_s4_f16_s32_f16_portable,
+    dynamic_dequantize_s4_f16_s32_f16_neon,
+    dynamic_dequantize_s4_f16_s32_f16_avx2,
+    dynamic_dequantize_s4_f16_s32_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -42,6 +42,8 @@ typedef struct opwright_group_norm_sizes {
     int64_t spread_of_g_k__at;
     int64_t mean_sum__for_g_k__at;
     int64_t shared_0__for_g_k__at;
+    int64_t mean_absent_;
+    int64_t variance_absent_;
     int64_t task_bytes_;
     int64_t lanes_[1];
 } opwright_group_norm_sizes;

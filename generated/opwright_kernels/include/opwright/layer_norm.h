@@ -33,6 +33,8 @@ typedef struct opwright_layer_norm_sizes {
     int64_t mean_sum__at;
     int64_t variance_sum__at;
     int64_t shared_0__at;
+    int64_t mean_absent_;
+    int64_t variance_absent_;
     int64_t task_bytes_;
     int64_t lanes_[1];
 } opwright_layer_norm_sizes;

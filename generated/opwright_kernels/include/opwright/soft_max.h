@@ -35,6 +35,7 @@ typedef struct opwright_soft_max_sizes {
     int64_t shared_0__at;
     int64_t shared_1__at;
     int64_t word_mode;
+    int64_t stats_absent_;
     int64_t task_bytes_;
     int64_t lanes_[1];
 } opwright_soft_max_sizes;

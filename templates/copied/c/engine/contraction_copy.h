@@ -87,7 +87,7 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
     const copying *k = context;
     const opwright_copied *c = k->c;
     const int64_t first = task * k->each, step = c->axes ? c->step[c->axes - 1] : 0;
-    int64_t at = 0, rest = first, index[OPWRIGHT_MAX_COPIED];
+    int64_t at = c->first, rest = first, index[OPWRIGHT_MAX_COPIED];
     for (int64_t a = c->axes - 2; a >= 0; a--) {
         index[a] = rest % c->extent[a];
         at += index[a] * c->step[a];
@@ -108,7 +108,7 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
 // The operand to read: where it is, or its copy in `to`.
 static const copied_elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
     if (!c->wanted)
-        return from;
+        return (const copied_elem *)from + c->first;
     const int64_t cells = copied_cells(c), length = c->axes ? c->extent[c->axes - 1] : 1;
     if (cells > 0) {
         const copying k = {c, from, to, length, cells / length, max(1, COPIED_CELLS / length)};

@@ -1,0 +1,155 @@
+"""The engines that compute contractions for kernels of steps: which there are, for which dtypes, and their libraries.
+
+In: dtypes and the CPU. Out: an `Engine`, or None where there is none; where one does not compile, a warning says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from . import _engine, _isa, _load, _team
+from ._dtypes import DTYPES
+from ._errors import BuildError
+from ._units import Unit
+
+LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
+WIDEST = DTYPES["float32"]  # which holds the others
+PRODUCTS = "contraction"  # the engine of products; others are of windows
+FUNCTIONS = {
+    PRODUCTS: "contract",
+    **dict.fromkeys(("window_data", "window_wide", "window_weights", "window_channelwise"), "window"),
+}
+BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
+BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
+BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
+MAX_BYTE_TERMS = (2**31 - 1) // 255**2  # of which no sum leaves s32
+WIDENED = {
+    DTYPES["bfloat16"]: 2,
+    DTYPES["float16"]: 3,
+    DTYPES["int8"]: 4,
+    DTYPES["uint8"]: 5,
+}  # how the engine is told to widen what it copies
+CDEF = """
+typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
+typedef void opwright_product_function(const void *problem, const void *left, const void *right, void *out,
+    opwright_finish *finish, const void *context, const opwright_team *team, void *scratch);
+typedef struct opwright_product {
+    opwright_product_function *run;
+    const void *problem;
+    int64_t way;
+    int64_t shared, task;
+} opwright_product;
+"""
+ENGINE_CDEF = """
+typedef struct opwright_copied {
+    int64_t wanted;
+    int64_t axes;
+    int64_t extent[16], step[16];
+    int64_t first;
+} opwright_copied;
+typedef struct opwright_contraction {
+    int64_t rows, columns, terms;
+    int64_t left_row, left_term, right_term, right_column, out_row, out_column;
+    int64_t elements, finished;
+    int64_t batches;
+    int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    int64_t left_signed, right_signed, sums;
+    opwright_copied left, right;
+} opwright_contraction;
+typedef struct opwright_problem {
+    int64_t N, G, A, B;
+    int64_t small[3], big[3], taps[3], stride[3], dilation[3], pad[3];
+    int64_t small_n, small_c, small_x[3], big_n, big_c, big_x[3], w_g, w_a, w_b, w_k[3];
+} opwright_problem;
+typedef struct opwright_window {
+    opwright_problem problem;
+    int64_t solve, exchanged;
+    int64_t batches;
+    int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    int64_t finished, cut, each, total, inner, sums_bytes;
+    int64_t lines, line[8], line_sums[8], line_cell[8];
+    opwright_copied left, right;
+} opwright_window;
+"""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine of a dtype, for the best instruction set that can be used."""
+
+    isa: _isa.Isa
+    library: _load.Library
+    function: Any
+    scratch: Any
+
+
+def isas(label: str) -> tuple[_isa.Isa, ...]:
+    """The instruction sets whose engine takes a dtype; bytes, that of all which have one of floats."""
+    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes or (label == BYTES and "f32" in isa.dtypes))
+
+
+@cache
+def unit(isa: _isa.Isa, label: str, group: str = PRODUCTS) -> Unit:
+    """The library of the engine; `group` names its files, see _engine.FILES."""
+    driver, *needs = _engine.objects(isa, label, BYTES if label == BYTES else group)
+    name = f"{label}_{isa.name}"
+    function = FUNCTIONS[group]
+    functions = (
+        f"opwright_product_function opwright_{function}_{name};\n"
+        f"int64_t opwright_{function}_scratch_{name}(const void *problem, int64_t workers);\n"
+    )
+    return replace(
+        driver,
+        name=f"opwright_{group}_{name}",
+        cdef=_team.CDEF + CDEF + ENGINE_CDEF + functions,
+        needs=tuple(needs),
+    )
+
+
+_engines: dict[tuple[str, str, tuple[_isa.Isa, ...]], Engine | None] = {}
+
+
+def engine(label: str, group: str = PRODUCTS) -> Engine | None:
+    """The engine of a dtype, compiled at first use; None where there is none for this CPU or this compiler."""
+    key = (label, group, _isa.allowed())
+    if key not in _engines:
+        _engines[key] = _loaded(label, group)
+    return _engines[key]
+
+
+def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any]) -> str:
+    """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none."""
+    if dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
+        return BYTES
+    if accumulate != WIDEST or not dtypes <= LABELS.keys() | BYTE_TYPES.keys():
+        return ""
+    return LABELS[next(iter(dtypes))] if len(dtypes) == 1 else LABELS[WIDEST]
+
+
+def best(label: str, group: str = PRODUCTS) -> _isa.Isa | None:
+    """The best instruction set that has an engine of a dtype which can be had here."""
+    return next((isa for isa in _isa.usable(isas(label)) if not _load.fit(unit(isa, label, group))), None)
+
+
+def _loaded(label: str, group: str) -> Engine | None:
+    isa = best(label, group)
+    if isa is None:
+        return None
+    try:
+        library = _load.load(unit(isa, label, group))
+    except BuildError as error:
+        warnings.warn(
+            f"the engine {group} of {label} for {isa.name} cannot be compiled, and loops, which are much slower, "
+            f"compute what it would: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    name = f"{FUNCTIONS[group]}_{{}}{label}_{isa.name}"
+    function = library.ffi.addressof(library.lib, f"opwright_{name.format('')}")
+    return Engine(isa, library, function, getattr(library.lib, f"opwright_{name.format('scratch_')}"))

@@ -1,0 +1,141 @@
+"""Calls of steps like one before, whose arrays have no gaps: from arrays to the kernel in the fewest steps of Python.
+
+In: the plan of a call. Out: a function of a later call's inputs, `out` and `threads`. It gives the result, or None
+where an array has gaps or `out` is not plainly apart from all others: the long way tells what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numpy import empty, may_share_memory, ndarray
+
+from ._operation import SERIAL_TERMS, allocated, thread_count
+from ._scratch import memory
+
+Quick = Callable[[Sequence[Any], Any, Any], Any]
+
+
+def quick(plan: Any) -> Quick:
+    """The function for calls of one plan. One and two inputs are written out: loops take as long as all the rest."""
+    one_output = len(plan.outputs) == 1 and not plan.lists
+    whole = one_output and not any(bits for _, bits, *_ in (*plan.inputs, *plan.outputs))
+    if whole and len(plan.inputs) == 1:
+        return _of_one(plan)
+    if whole and len(plan.inputs) == 2:
+        return _of_two(plan)
+    return _of_many(plan)
+
+
+def _of_one(plan: Any) -> Quick:
+    address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
+    ((kind, _),), ((kind_out, _, shape, dtype),) = plan.inputs, plan.outputs
+    serial, (team, size) = plan.terms < SERIAL_TERMS, plan.alone
+    made = empty if serial else allocated
+
+    def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        (a,) = inputs
+        if type(a) is not ndarray or not a.flags.carray:
+            return None
+        result = made(shape, dtype) if out is None else out
+        if out is not None and not _is_apart(plan, out, inputs, shape, dtype):
+            return None
+        at, to = address(kind, a), address(kind_out, result)
+        if serial and threads is None:
+            kernel(at, to, sizes, 0, phases, team, memory(size) if size else null)
+        else:
+            workers, room = plan.workers(thread_count(plan, threads))
+            kernel(at, to, sizes, 0, phases, workers, memory(room) if room else null)
+        return result
+
+    return run
+
+
+def _of_two(plan: Any) -> Quick:
+    address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
+    ((kind_a, _), (kind_b, _)), ((kind_out, _, shape, dtype),) = plan.inputs, plan.outputs
+    serial, (team, size), absent = plan.terms < SERIAL_TERMS, plan.alone, plan.absent[1]
+    made = empty if serial else allocated
+
+    def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        a, b = inputs
+        if type(a) is not ndarray or not a.flags.carray:
+            return None
+        if b is not None and (type(b) is not ndarray or not b.flags.carray):
+            return None
+        result = made(shape, dtype) if out is None else out
+        if out is not None and not _is_apart(plan, out, inputs, shape, dtype):
+            return None
+        at_a, at_b, to = address(kind_a, a), absent if b is None else address(kind_b, b), address(kind_out, result)
+        if serial and threads is None:
+            kernel(at_a, at_b, to, sizes, 0, phases, team, memory(size) if size else null)
+        else:
+            workers, room = plan.workers(thread_count(plan, threads))
+            kernel(at_a, at_b, to, sizes, 0, phases, workers, memory(room) if room else null)
+        return result
+
+    return run
+
+
+def _of_many(plan: Any) -> Quick:
+    address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
+    serial, (team, size) = plan.terms < SERIAL_TERMS, plan.alone
+    taken = tuple((kind, bits, absent) for (kind, bits), absent in zip(plan.inputs, plan.absent))
+    made = empty if serial else allocated
+    (only, *others) = plan.returned
+
+    def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        arguments = []
+        for value, (kind, bits, absent) in zip(inputs, taken):
+            if value is None:
+                arguments.append(absent)
+            elif type(value) is not ndarray or not value.flags.carray:
+                return None
+            else:
+                arguments.append(address(kind, value if bits is None else value.getfield(bits)))
+        arguments += plan.lists
+        given = None if out is None else _given(plan, out, inputs)
+        if given is None and out is not None:
+            return None
+        results = []
+        for number, (kind, bits, shape, dtype) in enumerate(plan.outputs):
+            result = made(shape, dtype) if given is None or given[number] is None else given[number]
+            results.append(result)
+            arguments.append(address(kind, result if bits is None else result.getfield(bits)))
+        if serial and threads is None:
+            kernel(*arguments, sizes, 0, phases, team, memory(size) if size else null)
+        else:
+            workers, room = plan.workers(thread_count(plan, threads))
+            kernel(*arguments, sizes, 0, phases, workers, memory(room) if room else null)
+        return tuple([results[number] for number in plan.returned]) if others else results[only]
+
+    return run
+
+
+def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
+    """The caller's arrays by output, None for those that the call lacks; None where one is not plainly apart."""
+    targets = out if type(out) in (tuple, list) else (out,)
+    if len(targets) != len(plan.returned):
+        return None
+    given: list[Any] = [None] * len(plan.outputs)
+    for number, target in zip(plan.returned, targets):
+        _, _, shape, dtype = plan.outputs[number]
+        if not _is_apart(plan, target, inputs, shape, dtype):
+            return None
+        if any(other is not None and may_share_memory(target, other) for other in given):
+            return None
+        given[number] = target
+    return given
+
+
+def _is_apart(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any) -> bool:
+    """Whether an array can be written to as it is. It may be an input itself where cells depend on that cell alone."""
+    if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
+        return False
+    for number, value in enumerate(inputs):
+        if value is out and number in plan.in_place:
+            continue
+        if value is not None and may_share_memory(out, value):  # which is exact: no array has gaps
+            return False
+    return True

@@ -1,0 +1,129 @@
+// A contraction one of whose indices are windows, as problems in normal form: see problem.h.
+//
+// A file that includes this names the solves that it has. What follows sums cell by cell is applied to pieces of the
+// output that stay in the cache: some images, or some rows of one. Pieces follow from the problem alone.
+
+#ifndef OPWRIGHT_WINDOW_H
+#define OPWRIGHT_WINDOW_H
+
+#include "contraction_copy.h"
+#include "solves.h"
+
+enum {
+    SOLVE_Y, SOLVE_X, SOLVE_W,
+    NO_CUT = -1, CUT_IMAGES = 3,  // 0, 1, 2: along that axis
+    FINISHED_CELLS = 8192,        // of a task
+};
+
+typedef struct opwright_window {
+    opwright_problem problem;
+    int64_t solve, exchanged;        // whether right is what the solve takes first
+    int64_t batches;                 // problems that are alike, as axes
+    int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
+    // Where sums are finished: a piece has `each` of `total` along `cut`, `inner` cells for each of these that lie side
+    // by side, and as many lines as there are before it. Distances of the problem's output are those of a piece.
+    int64_t finished, cut, each, total, inner, sums_bytes;
+    int64_t lines, line[8], line_sums[8], line_cell[8];
+    opwright_copied left, right;
+} opwright_window;
+
+// What one piece is, and where its operand begins. False where no tap reaches it.
+static bool piece_of(const opwright_window *w, int64_t first, opwright_problem *p, int64_t *offset) {
+    const int64_t count = min(w->each, w->total - first);
+    *p = w->problem;
+    *offset = 0;
+    if (w->cut == NO_CUT)
+        return true;
+    if (w->cut == CUT_IMAGES) {
+        p->N = count;
+        *offset = first * p->big_n;
+        return true;
+    }
+    const int64_t a = w->cut, before = max(0, first * p->stride[a] - p->pad[a]);
+    const int64_t reached = (count - 1) * p->stride[a] + (p->taps[a] - 1) * p->dilation[a] + 1;
+    if (before >= p->big[a])
+        return false;
+    p->small[a] = count;
+    p->pad[a] += before - first * p->stride[a];
+    if (reached <= p->pad[a])
+        return false;
+    p->big[a] = min(p->big[a] - before, reached - p->pad[a]);
+    *offset = before * p->big_x[a];
+    return true;
+}
+
+static int64_t solve_scratch(const opwright_window *w, const opwright_problem *p, int64_t workers);
+static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, sum_cell *out,
+                         const opwright_team *team, void *scratch);
+
+typedef struct finishing {
+    const opwright_window *w;
+    const sum_cell *sums;
+    opwright_finish *finish;
+    const void *context;
+    int64_t cell, cells, pieces; // the first; of a line; tasks of a line
+} finishing;
+
+static void finishing_task(const void *context, int64_t task, int64_t worker) {
+    const finishing *f = context;
+    const int64_t begin = task % f->pieces * FINISHED_CELLS;
+    int64_t sums = begin, cell = f->cell + begin, rest = task / f->pieces;
+    for (int64_t a = f->w->lines - 1; a >= 0; a--) {
+        const int64_t i = rest % f->w->line[a];
+        rest /= f->w->line[a];
+        sums += i * f->w->line_sums[a], cell += i * f->w->line_cell[a];
+    }
+    f->finish(f->context, cell, min(FINISHED_CELLS, f->cells - begin), f->sums + sums, worker);
+}
+
+static int64_t windows_scratch(const opwright_window *w, int64_t workers) {
+    int64_t most = 0;
+    for (int64_t first = 0; first < w->total; first += w->each) {
+        opwright_problem p;
+        int64_t offset;
+        if (piece_of(w, first, &p, &offset))
+            most = max(most, solve_scratch(w, &p, workers));
+    }
+    return copied_bytes(&w->left) + copied_bytes(&w->right) + w->sums_bytes + most;
+}
+
+static void solve_windows(const opwright_window *w, const void *given_left, const void *given_right, sum_cell *out,
+                   opwright_finish *finish, const void *context, const opwright_team *team, void *scratch) {
+    const elem *left = copied_operand(&w->left, given_left, scratch, team);
+    scratch = (char *)scratch + copied_bytes(&w->left);
+    const elem *right = copied_operand(&w->right, given_right, scratch, team);
+    scratch = (char *)scratch + copied_bytes(&w->right);
+    sum_cell *const sums = scratch;
+    scratch = (char *)scratch + w->sums_bytes;
+    int64_t products = 1, lines = 1;
+    for (int64_t b = 0; b < w->batches; b++)
+        products *= w->batch[b];
+    for (int64_t a = 0; a < w->lines; a++)
+        lines *= w->line[a];
+    for (int64_t product = 0; product < products; product++) {
+        int64_t left_at = 0, right_at = 0, out_at_ = 0, rest = product;
+        for (int64_t b = w->batches - 1; b >= 0; b--) {
+            const int64_t i = rest % w->batch[b];
+            rest /= w->batch[b];
+            left_at += i * w->left_batch[b], right_at += i * w->right_batch[b], out_at_ += i * w->out_batch[b];
+        }
+        const elem *const one = w->exchanged ? right + right_at : left + left_at;
+        const elem *const other = w->exchanged ? left + left_at : right + right_at;
+        for (int64_t first = 0; first < w->total; first += w->each) {
+            opwright_problem p;
+            int64_t offset;
+            const bool reached = piece_of(w, first, &p, &offset);
+            if (reached)
+                solve_window(w, &p, one + offset, other, w->finished ? sums : out + out_at_, team, scratch);
+            else
+                memset(sums, 0, (size_t)w->sums_bytes);
+            if (!w->finished)
+                continue;
+            const int64_t cells = min(w->each, w->total - first) * w->inner;
+            const finishing f = {w, sums, finish, context, out_at_ + first * w->inner, cells, ceil_div(cells, FINISHED_CELLS)};
+            opwright_run(team, finishing_task, &f, lines * f.pieces);
+        }
+    }
+}
+
+#endif

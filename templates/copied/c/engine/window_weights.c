@@ -1,0 +1,21 @@
+// Windows of contractions: w.
+
+#include "window.h"
+
+static int64_t solve_scratch(const opwright_window *w, const opwright_problem *p, int64_t workers) {
+    (void)w;
+    return OPWRIGHT_NAME(w_scratch)(p, workers);
+}
+
+static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, sum_cell *out,
+                         const opwright_team *team, void *scratch) {
+    (void)w;
+    OPWRIGHT_NAME(w)(p, first, second, out, team, scratch);
+}
+
+int64_t OPWRIGHT_NAME(window_scratch)(const void *problem, int64_t workers) { return windows_scratch(problem, workers); }
+
+void OPWRIGHT_NAME(window)(const void *problem, const void *left, const void *right, void *out, opwright_finish *finish,
+                             const void *context, const opwright_team *team, void *scratch) {
+    solve_windows(problem, left, right, out, finish, context, team, scratch);
+}

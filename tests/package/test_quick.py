@@ -1,0 +1,117 @@
+"""Calls of steps like one before: the short way, what it refuses to take, and what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import opwright_kernels as ok
+import pytest
+from opwright_kernels import _quick, _steps
+
+Array = np.ndarray[Any, Any]
+F32 = np.float32
+WIDE, ROW = np.linspace(-3, 3, 48, dtype=F32).reshape(6, 8), np.linspace(0.5, 1, 8, dtype=F32)
+CALLS: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {
+    "relu": ((WIDE,), {}),
+    "gelu": ((WIDE.astype(ml_dtypes.bfloat16),), {"mode": "gelu_tanh"}),
+    "add": ((WIDE, ROW), {}),
+    "multiply": ((WIDE.astype(ml_dtypes.bfloat16), WIDE.astype(ml_dtypes.bfloat16)), {}),
+    "soft_max": ((WIDE,), {"axis": 1}),
+    "layer_norm": ((WIDE, ROW, ROW), {"keep_stats": True}),
+    "batch_norm_forward_training": ((WIDE, ROW, ROW, ROW, ROW), {"epsilon": 1e-5, "data_format": "NXC"}),
+    "reduce_sum": ((WIDE,), {"axes": [1]}),
+}
+
+
+@pytest.fixture
+def long_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of operations whose calls take the long way."""
+    taken: list[str] = []
+    called = _steps.StepOperation.called
+    monkeypatch.setattr(
+        _steps.StepOperation, "called", lambda self, *a: (taken.append(self.function), called(self, *a))[1]
+    )
+    return taken
+
+
+def results(made: Any) -> tuple[Array, ...]:
+    return made if isinstance(made, tuple) else (made,)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_repeated_call_takes_the_short_way_whoever_owns_the_output(name: str, long_way: list[str]) -> None:
+    inputs, attributes = CALLS[name]
+    function = getattr(ok, name)
+    wanted = results(function(*inputs, **attributes))
+    out = tuple(np.full_like(one, 7) for one in wanted)
+    ways: tuple[dict[str, Any], ...] = ({}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]})
+    for given in ways:
+        function(*inputs, **attributes, **given)
+    long_way.clear()
+    for given in ways:
+        made = results(function(*inputs, **attributes, **given))
+        assert all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in zip(made, wanted, strict=True))
+        assert "out" not in given or all(a is b for a, b in zip(made, out, strict=True))
+    assert long_way == []
+
+
+def test_a_call_that_was_first_made_with_an_output_is_remembered_for_outputs_of_its_type(long_way: list[str]) -> None:
+    src = np.linspace(-1, 1, 95, dtype=F32).reshape(5, 19)  # of no other test
+    halves = np.empty_like(src, np.float16), np.empty((5, 1), F32)
+    for out in (np.empty_like(src), halves[0]):
+        ok.soft_max(src, axis=1, out=out)
+    ok.soft_max(src, axis=1, keep_stats=True, out=halves)
+    long_way.clear()
+    wanted = ok.soft_max(src.copy(), axis=1, dtype="f32")
+    long_way.clear()
+    whole = ok.soft_max(src, axis=1, out=np.empty_like(src))
+    half = ok.soft_max(src, axis=1, out=np.empty_like(src, np.float16))
+    ok.soft_max(src, axis=1, keep_stats=True, out=halves)
+    assert long_way == []
+    assert np.array_equal(whole, wanted)
+    assert half.dtype == np.float16
+    assert np.array_equal(half, wanted.astype(np.float16))
+    assert np.array_equal(halves[0], half)
+
+
+def test_an_operation_in_place_takes_the_short_way(long_way: list[str]) -> None:
+    src = WIDE.copy()
+    wanted = ok.relu(src)
+    long_way.clear()
+    assert ok.relu(src, out=src) is src
+    assert np.array_equal(src, wanted)
+    assert long_way == []
+
+
+def test_the_short_way_takes_no_output_that_shares_memory() -> None:
+    memory = np.zeros((7, 8), F32)
+    ok.relu(memory[:6])
+    with pytest.raises(ok.SpecError, match="shares memory with src"):
+        ok.relu(memory[:6], out=memory[1:])
+    ok.soft_max(memory[:6], axis=1)
+    with pytest.raises(ok.SpecError, match="shares memory with src"):
+        ok.soft_max(memory[:6], axis=1, out=memory[:6])
+    outputs = [np.zeros((6, 8), F32), np.zeros(6, F32)]
+    ok.layer_norm(WIDE, ROW, ROW)
+    with pytest.raises(ok.SpecError, match="shares memory with another output"):
+        ok.layer_norm(WIDE, ROW, ROW, out=(outputs[0], outputs[1], outputs[1]))
+
+
+def test_steps_for_an_output_that_the_call_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Array] = []
+
+    def filled(shape: tuple[int, ...], dtype: Any) -> Array:
+        made.append(np.full(shape, 77, dtype))
+        return made[-1]
+
+    monkeypatch.setattr(_quick, "empty", filled)
+    src = np.linspace(-1, 1, 85, dtype=F32).reshape(5, 17)  # of no other test: the plan is made here
+    ok.soft_max(src, axis=1)
+    dst = ok.soft_max(src, axis=1)
+    stats = made[-1]
+    assert dst is made[-2]
+    assert stats.shape == (5, 1)
+    assert (stats == 77).all()
+    assert abs(dst.sum(axis=1) - 1).max() < 1e-6

@@ -1,0 +1,61 @@
+"""The packages of the generator stand in an order, and a module imports only from its own and those before it."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import opwright
+
+GENERATOR = Path(opwright.__file__).parent
+ROOMS = (
+    *("base", "language", "derive", "emit", "check", "load", "oracle", "generate"),
+    *("trace", "calls", "review", "audit", "commands", "cli"),
+)
+# The modules beside the packages; every other one of them is of the base.
+SINGLE = {"load": "load", "generate": "generate", "gradients": "generate", "cli": "cli", "__main__": "cli"}
+
+
+def room(module: tuple[str, ...]) -> str:
+    return module[0] if len(module) > 1 or (GENERATOR / module[0]).is_dir() else SINGLE.get(module[0], "base")
+
+
+def imported(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The modules of the generator that a file imports, each with its line."""
+    package = path.relative_to(GENERATOR).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1] + tuple(
+                (node.module or "").split(".") if node.module else ()
+            )
+            for name in node.names:
+                yield node.lineno, base if base and not (GENERATOR.joinpath(*base)).is_dir() else (*base, name.name)
+
+
+def test_every_package_has_its_place_in_the_order():
+    packages = {path.parent.name for path in GENERATOR.glob("*/__init__.py")}
+    assert packages - {"_project"} <= {*ROOMS}
+    assert {*SINGLE} <= {path.stem for path in GENERATOR.glob("*.py")}
+
+
+def test_imports_go_only_to_packages_that_come_before():
+    upward = []
+    for path in sorted(GENERATOR.rglob("*.py")):
+        own = path.relative_to(GENERATOR).with_suffix("").parts
+        for line, module in imported(path):
+            if module != ("__version__",) and ROOMS.index(room(module)) > ROOMS.index(room(own)):
+                upward.append(f"{'/'.join(own)}:{line} imports {'.'.join(module)}")
+    assert upward == []
+
+
+def test_generating_convolutions_loads_no_module_of_steps():
+    """Importing is a third of the time of a check of six operations."""
+    said = (
+        "import sys, opwright.generate; from opwright.check import stages;"
+        "print(*(name for name in sys.modules if name.startswith('opwright.')))"
+    )
+    run = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    loaded = {name.rpartition(".")[2] for name in run.stdout.split()}
+    assert "render" in loaded
+    assert loaded & {"step_stages", "steps", "step_keys", "summed_keys", "phases", "step_files", "gradients"} == set()
