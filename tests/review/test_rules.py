@@ -128,7 +128,8 @@ def base(where: str) -> dict[str, str]:
         return {f"{reviewing.FOLDER}/{alone}": own.read_text(encoding="utf-8")}
     texts = reviewing.specs()
     if not alone:
-        return texts
+        every = {f"{reviewing.FOLDER}/{name}": text for name, text in specs.all_texts().items()}
+        return texts if f"{reviewing.FOLDER}/{PLACES[where][0]}" in texts else every
     kept = {
         name: text for name, text in texts.items() if name.endswith((f"/{alone}", "/_common.yaml", "/_sources.yaml"))
     }
